@@ -1,0 +1,12 @@
+// The subcommands: each adds its options and runs when it is called.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace contcore::app {
+
+void add_sample(CLI::App& app);
+void add_nearest(CLI::App& app);
+void add_demo(CLI::App& app);
+
+}  // namespace contcore::app

@@ -1,0 +1,91 @@
+// What the subcommands share: options they have in common, stopping, results.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "contcore/vectors.h"
+
+namespace contcore::app {
+
+/// Makes Ctrl-C ask for a stop instead of ending the process; a second one ends it.
+void catch_interrupts();
+
+/// Whether Ctrl-C was pressed.
+bool stop_asked();
+
+/// Throws Error (kCancelled) if Ctrl-C was pressed.
+void stop_if_asked();
+
+/// Bytes from "512M", "2G", "1.5GiB" or a plain number; powers of 1024. Throws Error (kUsage).
+std::size_t parse_size(const std::string& text);
+
+/// Throws Error (kInput) naming the first value that is not finite.
+void check_finite(VectorView vectors, const std::string& name);
+
+/// "3 vectors", "1 vector".
+std::string counted(std::uint64_t count, const std::string& thing);
+
+/// A remark for the person at the terminal, on stderr.
+void note(const std::string& text);
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// Accepts whole numbers from 0 on that fit into 64 bits (CLI11 alone wraps −1 around).
+CLI::Validator whole_number();
+
+/// Options of every subcommand that computes.
+struct CommonOptions {
+  std::size_t threads = 0;
+  bool json = false;
+
+  void add_to(CLI::App& command);
+};
+
+/// The files a command writes. They appear when all is computed, all of them or none: what was
+/// written is removed again unless keep() is reached.
+class Outputs {
+ public:
+  explicit Outputs(std::vector<std::string> inputs) : inputs_(std::move(inputs)) {}
+  ~Outputs();
+  Outputs(const Outputs&) = delete;
+  Outputs& operator=(const Outputs&) = delete;
+
+  /// Plans a file, checking now that it can be written later; creates nothing. An empty path means
+  /// that the file is not wanted.
+  void plan(const std::string& option, const std::string& path);
+
+  /// Writes the file with `write(path)`, if it is wanted.
+  void write(const std::string& path, const std::function<void(const std::string&)>& write);
+
+  /// Prints the result, on stdout unless a file goes there, and keeps the files.
+  void finish(const std::string& result);
+
+ private:
+  struct Planned {
+    std::string option;
+    std::string path;
+  };
+  std::vector<std::string> inputs_;
+  std::vector<Planned> planned_;
+  std::vector<std::string> written_;
+};
+
+/// One line of JSON; numbers that JSON does not have become null.
+std::string json_line(const nlohmann::json& object);
+
+}  // namespace contcore::app

@@ -1,0 +1,109 @@
+// The command: contcore SUBCOMMAND …
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <string>
+
+#include "commands.h"
+#include "common.h"
+#include "contcore/error.h"
+
+#ifndef CONTCORE_VERSION
+#define CONTCORE_VERSION "0.1.0"
+#endif
+
+namespace {
+
+using contcore::Error;
+using contcore::app::note;
+
+constexpr int kInternal = 1;
+constexpr int kUsage = 2;
+constexpr int kInput = 3;
+constexpr int kStopped = 130;
+
+// With a standard stream closed, the next file to be opened would take its number, and our
+// messages.
+void fill_standard_streams() {
+  for (;;) {
+    const int fd = ::open("/dev/null", O_RDWR);
+    if (fd < 0) return;
+    if (fd > STDERR_FILENO) {
+      ::close(fd);
+      return;
+    }
+  }
+}
+
+int exit_code(Error::Kind kind) {
+  return kind == Error::Kind::kCancelled ? kStopped : static_cast<int>(kind);
+}
+
+int report(const Error& error) {
+  if (error.kind() == Error::Kind::kCancelled) {
+    note("stopped; nothing was written");
+  } else {
+    note(error.what());
+  }
+  return exit_code(error.kind());
+}
+
+int report_parsing(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) {  // help or version
+    app.exit(error);
+    std::fflush(stdout);
+    return 0;
+  }
+  std::string name = "contcore";
+  for (const CLI::App* sub : app.get_subcommands()) name += " " + sub->get_name();
+  note(fmt::format("{}; see {} --help", error.what(), name));
+  return kUsage;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Continual visual anomaly detection: coresets and exact nearest neighbours",
+               "contcore");
+  app.set_version_flag("--version", CONTCORE_VERSION, "Print the version and exit");
+  app.require_subcommand(1);
+  contcore::app::add_sample(app);
+  contcore::app::add_nearest(app);
+  contcore::app::add_demo(app);
+  app.footer(
+      "Example:\n"
+      "  contcore sample features.npy --ratio 0.1 --out picks.npy\n"
+      "Help on a subcommand: contcore sample --help\n"
+      "Exit codes: 0 done, 1 internal error, 2 usage, 3 bad input, 4 damaged file, 130 stopped\n");
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return report_parsing(app, error);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  fill_standard_streams();
+  contcore::app::catch_interrupts();
+  try {
+    return run(argc, argv);
+  } catch (const Error& error) {
+    return report(error);
+  } catch (const std::bad_alloc&) {
+    note("not enough memory; try --memory-limit, or fewer vectors at a time");
+    return kInput;
+  } catch (const std::length_error&) {
+    note("not enough memory; ask for fewer vectors at a time");
+    return kInput;
+  } catch (const std::exception& error) {
+    note(fmt::format("internal error: {}", error.what()));
+    return kInternal;
+  }
+}

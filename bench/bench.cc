@@ -1,0 +1,258 @@
+// The core beside its peers, in one run: contcore_bench [options] [FEATURES.npy [STRANGE.npy]]
+//
+// FEATURES are patch features of a product, STRANGE those of another; without them, vectors like
+// real ones are made. Times are the best of several; what matters are the ratios.
+#include <faiss/IndexFlat.h>
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "contcore/error.h"
+#include "contcore/greedy.h"
+#include "contcore/nearest.h"
+#include "contcore/npy.h"
+#include "contcore/threads.h"
+#include "coreset/kernels.h"
+#include "coreset/sketch.h"
+#include "coreset/synthetic.h"
+
+namespace {
+
+using namespace contcore;
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double best_of(int times, const std::function<void()>& work) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < times; ++i) best = std::min(best, seconds_of(work));
+  return best;
+}
+
+// The plain loop, as well as it can be written: one pass over the points for each pick, with
+// distance, minimum and arg-max fused, four points at a time in registers, all threads.
+std::vector<std::int64_t> naive_greedy(VectorView points, std::size_t count, Threads& threads) {
+  const std::size_t d = points.cols;
+  const std::size_t parts = threads.count();
+  std::vector<float> nearest(points.rows, std::numeric_limits<float>::infinity());
+  struct alignas(64) Best {
+    float value;
+    std::size_t index;
+  };
+  std::vector<Best> best(parts);
+  const auto pass = [&](const float* centre, bool keep) {
+    threads.run(parts, [&](std::size_t part, std::size_t) {
+      const std::size_t end = points.rows * (part + 1) / parts;
+      Best mine{-2, 0};
+      for (std::size_t i = points.rows * part / parts; i < end; i += 4) {
+        const std::size_t n = std::min<std::size_t>(4, end - i);
+        const float* rows[4];
+        float out[4];
+        for (std::size_t j = 0; j < n; ++j) rows[j] = points.row(i + j, nullptr);
+        kernels::squared_distances(&centre, 1, rows, n, d, out);
+        for (std::size_t j = 0; j < n; ++j) {
+          const float value = keep ? nearest[i + j] = std::min(nearest[i + j], out[j]) : out[j];
+          if (value > mine.value) mine = {value, i + j};
+        }
+      }
+      best[part] = mine;
+    });
+    return std::max_element(best.begin(), best.end(),
+                            [](const Best& a, const Best& b) { return a.value < b.value; })
+        ->index;
+  };
+  const std::vector<float> mean = mean_of(points, threads);
+  std::vector<std::int64_t> picks = {static_cast<std::int64_t>(pass(mean.data(), false))};
+  while (picks.size() < count) {
+    const auto last = static_cast<std::size_t>(picks.back());
+    nearest[last] = -1;
+    picks.push_back(static_cast<std::int64_t>(pass(points.row(last, nullptr), true)));
+  }
+  return picks;
+}
+
+struct Bench {
+  Threads threads;
+  nlohmann::json results = nlohmann::json::array();
+  bool quick = false;
+
+  void row(const std::string& what, const std::string& peer, double peer_seconds, double seconds,
+           const std::string& note) {
+    fmt::print("{:<44} {:<18} {:>9.3f} s {:>9.4f} s {:>8.1f} x  {}\n", what, peer, peer_seconds,
+               seconds, peer_seconds / seconds, note);
+    std::fflush(stdout);
+    results.push_back({{"what", what},
+                       {"peer", peer},
+                       {"peer_seconds", peer_seconds},
+                       {"seconds", seconds},
+                       {"ratio", peer_seconds / seconds},
+                       {"note", note}});
+  }
+
+  void sample(const std::string& what, VectorView points, std::size_t count) {
+    GreedyOptions options;
+    options.count = count;
+    GreedyResult ours;
+    const double seconds =
+        best_of(5, [&] { ours = greedy_sample(points, {}, options, threads); });
+    std::vector<std::int64_t> theirs;
+    const std::size_t naive_count = quick ? std::min<std::size_t>(count, 60) : count;
+    double naive = seconds_of([&] { theirs = naive_greedy(points, naive_count, threads); });
+    naive *= static_cast<double>(count) / static_cast<double>(naive_count);
+    const bool same = std::equal(theirs.begin(), theirs.end(), ours.picks.begin());
+    row(what, quick ? "plain loop (part)" : "plain loop", naive, seconds,
+        same ? "same picks" : "PICKS DIFFER");
+  }
+
+  void search(const std::string& what, VectorView memory, VectorView queries) {
+    const NearestIndex index(memory, threads);
+    NearestResult ours;
+    const double seconds = best_of(25, [&] { ours = index.search(queries, 1, threads); });
+    faiss::IndexFlatL2 flat(static_cast<faiss::Index::idx_t>(memory.cols));
+    flat.add(static_cast<faiss::Index::idx_t>(memory.rows), static_cast<const float*>(memory.data));
+    std::vector<float> distances(queries.rows);
+    std::vector<faiss::Index::idx_t> ids(queries.rows);
+    const double theirs = best_of(7, [&] {
+      flat.search(static_cast<faiss::Index::idx_t>(queries.rows),
+                  static_cast<const float*>(queries.data), 1, distances.data(), ids.data());
+    });
+    std::size_t same = 0;
+    for (std::size_t i = 0; i < ids.size(); ++i) same += ids[i] == ours.ids[i] ? 1 : 0;
+    row(what, "faiss IndexFlatL2", theirs, seconds,
+        fmt::format("{} of {} the same, {:.1f} full distances a query", same, queries.rows,
+                    static_cast<double>(ours.exact) / static_cast<double>(queries.rows)));
+  }
+};
+
+Vectors noise(std::size_t rows, std::size_t d) {
+  Vectors out(rows, d);
+  Random random(7);
+  for (std::size_t i = 0; i < rows * d; ++i) out.data()[i] = random.gaussian();
+  return out;
+}
+
+Vectors rows_of(VectorView from, const std::vector<std::int64_t>& picks) {
+  Vectors out(picks.size(), from.cols);
+  std::vector<float> scratch(from.cols);
+  for (std::size_t i = 0; i < picks.size(); ++i) {
+    const float* row = from.row(static_cast<std::size_t>(picks[i]), scratch.data());
+    std::copy(row, row + from.cols, out.row(i));
+  }
+  return out;
+}
+
+Vectors copy_of(VectorView from) {
+  std::vector<std::int64_t> all(from.rows);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
+  return rows_of(from, all);
+}
+
+Vectors joined(const Vectors& a, const Vectors& b) {
+  Vectors out(a.rows() + b.rows(), a.cols());
+  std::copy(a.data(), a.data() + a.rows() * a.cols(), out.data());
+  std::copy(b.data(), b.data() + b.rows() * b.cols(), out.row(a.rows()));
+  return out;
+}
+
+// A memory as it is in use: greedy picks of the product and, from the second on, of the others.
+Vectors make_memory(VectorView product, std::size_t size, Bench& bench) {
+  GreedyOptions options;
+  options.count = size;
+  return rows_of(product, greedy_sample(product, {}, options, bench.threads).picks);
+}
+
+int run(int argc, char** argv) {
+  std::string json = "bench/results.json";
+  std::vector<std::string> files;
+  Bench bench;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--quick") == 0) {
+      bench.quick = true;
+    } else if (std::strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
+      json = argv[++i];
+    } else if (argv[i][0] == '-') {
+      fmt::print(stderr,
+                 "usage: contcore_bench [--quick] [--json FILE] [FEATURES.npy [STRANGE.npy]]\n");
+      return 2;
+    } else {
+      files.emplace_back(argv[i]);
+    }
+  }
+  omp_set_num_threads(static_cast<int>(bench.threads.count()));
+
+  // In memory, as they would be after extraction: nobody's time includes reading a file.
+  Vectors features;
+  Vectors strange;
+  if (files.empty()) {
+    features = SyntheticFeatures(1024, 1, bench.threads).make(163856, bench.threads);
+  } else {
+    features = copy_of(NpyVectors(files[0]).view());
+  }
+  if (files.size() > 1) {
+    strange = copy_of(NpyVectors(files[1]).view());
+  } else {
+    strange = SyntheticFeatures(features.cols(), 2, bench.threads).make(7840, bench.threads);
+  }
+  fmt::print("{} features of {} numbers ({}), {} threads, SIMD {}\n\n", features.rows(),
+             features.cols(), files.empty() ? "generated" : files[0], bench.threads.count(),
+             kernels::targets().front());
+  fmt::print("{:<44} {:<18} {:>11} {:>11} {:>10}\n", "", "peer", "peer", "contcore", "ratio");
+
+  const std::size_t rows = features.rows();
+  bench.sample(fmt::format("greedy, 1 % of {}", rows), features.view(), rows / 100);
+  {
+    const Vectors isotropic = noise(50000, 1024);
+    bench.sample("greedy, 1 % of 50000, isotropic noise", isotropic.view(), 500);
+  }
+  const std::size_t m = std::min<std::size_t>(20000, rows / 4);
+  const Vectors memory = make_memory(features.view(), m, bench);
+  {
+    GreedyOptions options;
+    options.count = m * 3 / 40;
+    const GreedyResult fresh =
+        greedy_sample(strange.view(), memory.view(), options, bench.threads);
+    const Vectors both = joined(memory, rows_of(strange.view(), fresh.picks));
+    bench.sample(fmt::format("consolidation, {} down to {}", both.rows(), m), both.view(), m);
+  }
+  const std::size_t queries = 784;
+  bench.search(fmt::format("nearest, {} known patches in {}", queries, m), memory.view(),
+               {features.row((rows - queries) / 2), queries, features.cols()});
+  bench.search(fmt::format("nearest, {} strange patches in {}", queries, m), memory.view(),
+               {strange.row((strange.rows() - queries) / 2), queries, strange.cols()});
+
+  std::ofstream out(json);
+  out << nlohmann::json{{"features", files.empty() ? "generated" : files[0]},
+                        {"rows", rows},
+                        {"dimension", features.cols()},
+                        {"threads", bench.threads.count()},
+                        {"simd", kernels::targets().front()},
+                        {"results", bench.results}}
+             .dump(2)
+      << "\n";
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "contcore_bench: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,61 @@
+// Exact nearest neighbours in a set of vectors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "contcore/progress.h"
+#include "contcore/threads.h"
+#include "contcore/vectors.h"
+
+namespace contcore {
+
+/// The k nearest vectors of each query, nearest first: entry j of query i is at [i · k + j]. Where
+/// the index holds fewer than k vectors, the rest is −1 at an infinite distance.
+struct NearestResult {
+  std::size_t k = 1;
+  std::vector<float> distances;
+  std::vector<std::int64_t> ids;
+  std::uint64_t exact = 0;  ///< full distances computed; a few may be computed twice
+};
+
+/// Finds, for each query, the vectors at the smallest canonical distance (contcore/distance.h), ties
+/// going to the lowest id. The answer is brute force's to the last bit. Built once, searched often,
+/// cheap to change.
+class NearestIndex {
+ public:
+  /// An index of the vectors, whose ids are 0, 1, 2, … The vectors are not copied and must stay
+  /// where they are as long as the index does. Throws Error (kInput) on values that are not finite
+  /// (`name` is what the message calls them).
+  NearestIndex(VectorView vectors, Threads& threads, const std::string& name = "memory");
+  ~NearestIndex();
+  NearestIndex(NearestIndex&&) noexcept;
+  NearestIndex& operator=(NearestIndex&&) noexcept;
+
+  /// How many vectors can be found.
+  std::size_t size() const;
+  std::size_t dimension() const;
+
+  /// Adds vectors, which also must stay where they are; returns the id of the first, the others
+  /// follow. Costs one sketch for each, whatever the size of the index.
+  std::int64_t add(VectorView vectors, Threads& threads, const std::string& name = "vectors");
+
+  /// Removes vectors by id; the other ids stay as they are. Constant cost for each. Throws Error
+  /// (kUsage) on an id that is not there or named twice, and then removes none.
+  void drop(std::span<const std::int64_t> ids);
+
+  /// Searches k ≥ 1 neighbours for each query. Safe to call from several threads at once, each
+  /// with a crew of its own.
+  NearestResult search(VectorView queries, std::size_t k, Threads& threads,
+                       const std::string& name = "queries", const Progress& progress = {}) const;
+
+ private:
+  struct Index;
+  std::unique_ptr<Index> index_;
+};
+
+}  // namespace contcore

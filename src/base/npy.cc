@@ -1,0 +1,493 @@
+#include "contcore/npy.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "contcore/error.h"
+
+namespace contcore {
+namespace {
+
+constexpr std::string_view kMagic("\x93NUMPY", 6);
+constexpr std::size_t kMostCols = 65536;
+constexpr std::size_t kMostDimensions = 64;       // more than NumPy itself allows
+constexpr std::size_t kLongestHeader = 1u << 20;  // real ones have some hundred bytes
+
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+  throw Error(Error::Kind::kInput, fmt::format("{}: {}", path, what));
+}
+
+std::string reason(int error) { return std::strerror(error); }
+
+class File {
+ public:
+  explicit File(int fd) : fd_(fd) {}
+  ~File() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  int fd() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+  // Some file systems report a failed write only here.
+  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
+
+ private:
+  int fd_;
+};
+
+// ---- Reading -----------------------------------------------------------------------------------
+
+struct Header {
+  std::string descr;
+  bool fortran_order = false;
+  std::vector<std::uint64_t> shape;
+};
+
+// Text from a file, made fit for a message.
+std::string printable(std::string_view text) {
+  constexpr std::size_t kMost = 40;
+  std::string out;
+  for (const char c : text.substr(0, kMost)) out += c >= ' ' && c <= '~' ? c : '?';
+  return text.size() > kMost ? out + "..." : out;
+}
+
+std::string shape_text(const std::vector<std::uint64_t>& shape) {
+  return shape.size() == 1 ? fmt::format("({},)", shape[0])
+                           : fmt::format("({})", fmt::join(shape, ", "));
+}
+
+// Parses the one Python dict that a header is, and nothing else of Python.
+class HeaderParser {
+ public:
+  HeaderParser(std::string_view text, const std::string& path) : text_(text), path_(path) {}
+
+  Header parse() {
+    std::optional<std::string> descr;
+    std::optional<bool> fortran_order;
+    std::optional<std::vector<std::uint64_t>> shape;
+    expect('{');
+    while (!accept('}')) {
+      const std::string key = parse_string();
+      expect(':');
+      if (key == "descr" && !descr) {
+        descr = parse_descr();
+      } else if (key == "fortran_order" && !fortran_order) {
+        fortran_order = parse_bool();
+      } else if (key == "shape" && !shape) {
+        shape = parse_shape();
+      } else {
+        malformed(fmt::format("key '{}' is unknown or there twice", printable(key)));
+      }
+      if (!accept(',')) {
+        expect('}');
+        break;
+      }
+    }
+    skip_space();
+    if (at_ != text_.size()) malformed("there is more after the closing brace");
+    if (!descr || !fortran_order || !shape) {
+      malformed("one of 'descr', 'fortran_order' and 'shape' is missing");
+    }
+    return {std::move(*descr), *fortran_order, std::move(*shape)};
+  }
+
+ private:
+  [[noreturn]] void malformed(const std::string& what) const {
+    fail(path_, fmt::format("the .npy header is damaged ({}); save the array again with numpy.save",
+                            what));
+  }
+
+  void skip_space() {
+    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != text_.npos) ++at_;
+  }
+
+  bool accept(char wanted) {
+    skip_space();
+    if (at_ == text_.size() || text_[at_] != wanted) return false;
+    ++at_;
+    return true;
+  }
+
+  void expect(char wanted) {
+    if (!accept(wanted)) malformed(fmt::format("no '{}' at byte {} of the header", wanted, at_));
+  }
+
+  bool accept_word(std::string_view word) {
+    skip_space();
+    if (text_.substr(at_, word.size()) != word) return false;
+    at_ += word.size();
+    return true;
+  }
+
+  std::string parse_string() {
+    skip_space();
+    const char quote = at_ < text_.size() ? text_[at_] : '\0';
+    if (quote != '\'' && quote != '"') {
+      malformed(fmt::format("no quoted text at byte {} of the header", at_));
+    }
+    const std::size_t end = text_.find(quote, at_ + 1);
+    if (end == text_.npos) malformed("a quote is never closed");
+    const std::string_view content = text_.substr(at_ + 1, end - at_ - 1);
+    if (content.find('\\') != content.npos) malformed("a quoted text holds a backslash");
+    at_ = end + 1;
+    return std::string(content);
+  }
+
+  std::string parse_descr() {
+    skip_space();
+    if (at_ < text_.size() && text_[at_] == '[') {
+      fail(path_, "holds records of several fields; save one field as an array of numpy.float32");
+    }
+    return parse_string();
+  }
+
+  bool parse_bool() {
+    if (accept_word("True")) return true;
+    if (accept_word("False")) return false;
+    malformed("'fortran_order' is neither True nor False");
+  }
+
+  std::vector<std::uint64_t> parse_shape() {
+    std::vector<std::uint64_t> shape;
+    expect('(');
+    while (!accept(')')) {
+      if (shape.size() == kMostDimensions) malformed("'shape' has too many dimensions");
+      shape.push_back(parse_number());
+      if (!accept(',')) {
+        expect(')');
+        break;
+      }
+    }
+    return shape;
+  }
+
+  std::uint64_t parse_number() {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+    skip_space();
+    const std::size_t start = at_;
+    std::uint64_t number = 0;
+    for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
+      const auto digit = static_cast<std::uint64_t>(text_[at_] - '0');
+      if (number > (kMost - digit) / 10) malformed("'shape' holds a number beyond 64 bits");
+      number = number * 10 + digit;
+    }
+    if (at_ == start) malformed("'shape' holds something that is not a whole number");
+    return number;
+  }
+
+  std::string_view text_;
+  const std::string& path_;
+  std::size_t at_ = 0;
+};
+
+struct Preamble {
+  std::string_view header;
+  std::size_t data_offset;
+};
+
+Preamble find_header(std::string_view file, const std::string& path) {
+  if (file.substr(0, kMagic.size()) != kMagic) {
+    fail(path, "is not an .npy file; save the vectors with numpy.save");
+  }
+  constexpr std::string_view kCut = "is cut short within the .npy header; copy or save it again";
+  const auto byte = [&](std::size_t i) -> std::size_t {
+    if (i >= file.size()) fail(path, std::string(kCut));
+    return static_cast<unsigned char>(file[i]);
+  };
+  const std::size_t version = byte(6);
+  if (version < 1 || version > 3) {
+    fail(path, fmt::format(".npy version {}.{} is unknown; save the array with numpy.save", version,
+                           byte(7)));
+  }
+  std::size_t length = byte(8) | byte(9) << 8;
+  std::size_t start = 10;
+  if (version > 1) {
+    length |= byte(10) << 16 | byte(11) << 24;
+    start = 12;
+  }
+  if (length > file.size() - std::min(start, file.size())) fail(path, std::string(kCut));
+  if (length > kLongestHeader) {
+    fail(path, fmt::format("the .npy header claims {} bytes, which no array needs; save it again "
+                           "with numpy.save",
+                           length));
+  }
+  return {file.substr(start, length), start + length};
+}
+
+Scalar scalar_of(const std::string& descr, const std::string& path) {
+  if (descr == "<f4") return Scalar::kFloat32;
+  if (descr == "<f2") return Scalar::kFloat16;
+  if (descr == ">f4" || descr == ">f2") {
+    fail(path,
+         fmt::format("the numbers are big endian ('{}'); convert with .astype('<f4')", descr));
+  }
+  fail(path, fmt::format("the numbers have type '{}', not float32 or float16; convert with "
+                         ".astype(numpy.float32)",
+                         printable(descr)));
+}
+
+void check_shape(const Header& header, const std::string& path) {
+  const auto& shape = header.shape;
+  if (shape.size() != 2) {
+    fail(path, fmt::format("the array has shape {}, but one vector in each row is needed; reshape "
+                           "it to two dimensions, such as .reshape(-1, dimension)",
+                           shape_text(shape)));
+  }
+  if (header.fortran_order) {
+    fail(path, "is in Fortran order; save it with numpy.ascontiguousarray");
+  }
+  if (shape[0] == 0 || shape[1] == 0) {
+    fail(path, fmt::format("holds no vectors (shape {}); give at least one row and one column",
+                           shape_text(shape)));
+  }
+  if (shape[1] > kMostCols) {
+    fail(path, fmt::format("the vectors have {} dimensions, more than the limit of {}; the array "
+                           "should have one vector in each row",
+                           shape[1], kMostCols));
+  }
+}
+
+// The file must hold what the header promises to the byte.
+VectorView vectors_in(std::string_view file, const std::string& path) {
+  const Preamble preamble = find_header(file, path);
+  const Header header = HeaderParser(preamble.header, path).parse();
+  const Scalar scalar = scalar_of(header.descr, path);
+  check_shape(header, path);
+
+  const std::size_t width = scalar == Scalar::kFloat32 ? 4 : 2;
+  const std::uint64_t rows = header.shape[0];
+  const std::uint64_t cols = header.shape[1];
+  const std::size_t there = file.size() - preamble.data_offset;
+  const std::uint64_t row_bytes = cols * width;
+  if (rows > std::numeric_limits<std::uint64_t>::max() / row_bytes) {
+    fail(path, fmt::format("is cut short: the header promises {} rows of {} bytes, there are {} "
+                           "bytes of data; copy or save it again",
+                           rows, row_bytes, there));
+  }
+  const std::uint64_t promised = rows * row_bytes;
+  if (promised != there) {
+    fail(path, fmt::format("{}: the header promises {} bytes of data (shape {}), there are {}; "
+                           "copy or save it again",
+                           there < promised ? "is cut short" : "is longer than it should be",
+                           promised, shape_text(header.shape), there));
+  }
+  if (preamble.data_offset % width != 0) {
+    fail(path, fmt::format("the data start at byte {}, which is not a multiple of {}; save the "
+                           "array again with numpy.save",
+                           preamble.data_offset, width));
+  }
+  return {file.data() + preamble.data_offset, rows, cols, scalar};
+}
+
+// ---- Writing -----------------------------------------------------------------------------------
+
+[[noreturn]] void fail_to_write(const std::string& path, int error) {
+  fail(path, fmt::format("cannot be written: {}", reason(error)));
+}
+
+bool write_all(int fd, std::string_view bytes) {
+  constexpr std::size_t kMostAtOnce = 1u << 30;
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), std::min(bytes.size(), kMostAtOnce));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+std::string header_for(std::string_view descr, const std::vector<std::uint64_t>& shape) {
+  constexpr std::size_t kAlignment = 64;
+  constexpr std::size_t kStart = 10;
+  std::string dict = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr,
+                                 shape_text(shape));
+  const std::size_t unpadded = kStart + dict.size() + 1;
+  dict.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
+  dict += '\n';
+  std::string header(kMagic);
+  header += {'\x01', '\x00'};
+  header += static_cast<char>(dict.size() & 0xff);
+  header += static_cast<char>(dict.size() >> 8 & 0xff);
+  return header + dict;
+}
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == path.npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// A link stays a link: what it points to is replaced.
+std::string behind_links(const std::string& path) {
+  char* resolved = ::realpath(path.c_str(), nullptr);
+  if (resolved == nullptr) return path;
+  std::string target(resolved);
+  std::free(resolved);
+  return target;
+}
+
+// A new file in the folder, under a name of its own until it is renamed; removed if it never is.
+class Temporary {
+ public:
+  Temporary(const std::string& folder, const std::string& target) : file_(create(folder)) {
+    if (!file_.is_open()) fail_to_write(target, errno);
+  }
+  ~Temporary() {
+    if (!name_.empty()) ::unlink(name_.c_str());
+  }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+
+  File& file() { return file_; }
+
+  bool rename_to(const std::string& target) {
+    if (::rename(name_.c_str(), target.c_str()) != 0) return false;
+    name_.clear();
+    return true;
+  }
+
+ private:
+  int create(const std::string& folder) {
+    static std::atomic<unsigned> made{0};
+    for (;;) {
+      name_ = fmt::format("{}/.contcore-{}-{}.tmp", folder, ::getpid(), made++);
+      const int fd = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+      if (fd >= 0 || errno != EEXIST) {
+        if (fd < 0) name_.clear();
+        return fd;
+      }
+    }
+  }
+
+  std::string name_;
+  File file_;
+};
+
+// Makes the rename last through a power cut. A folder that may be written but not read, or a file
+// system that knows no such thing, is no reason to complain.
+void flush_folder(const std::string& folder, const std::string& target) {
+  File file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!file.is_open()) return;
+  if (::fsync(file.fd()) != 0 && errno != EINVAL && errno != ENOTSUP) fail_to_write(target, errno);
+}
+
+void write_in_place(const std::string& path, std::string_view header, std::string_view data) {
+  File file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+  if (!file.is_open()) fail_to_write(path, errno);
+  if (!write_all(file.fd(), header) || !write_all(file.fd(), data) || !file.close()) {
+    fail_to_write(path, errno);
+  }
+}
+
+void write_and_rename(const std::string& path, std::string_view header, std::string_view data) {
+  const std::string target = behind_links(path);
+  const std::string folder = folder_of(target);
+  Temporary temporary(folder, path);
+  File& file = temporary.file();
+  if (!write_all(file.fd(), header) || !write_all(file.fd(), data) || ::fsync(file.fd()) != 0 ||
+      !file.close() || !temporary.rename_to(target)) {
+    fail_to_write(path, errno);
+  }
+  flush_folder(folder, path);
+}
+
+void write_array(const std::string& path, std::string_view descr,
+                 const std::vector<std::uint64_t>& shape, const void* values, std::size_t bytes) {
+  const std::string header = header_for(descr, shape);
+  const std::string_view data(static_cast<const char*>(values), bytes);
+  struct stat info {};
+  const bool exists = ::stat(path.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) fail_to_write(path, EISDIR);
+  if (exists && !S_ISREG(info.st_mode)) {
+    write_in_place(path, header, data);
+  } else {
+    write_and_rename(path, header, data);
+  }
+}
+
+std::vector<std::uint64_t> shape_of(const std::string& path, std::size_t values, std::size_t cols) {
+  if (cols == 0 || values % cols != 0) {
+    throw Error(Error::Kind::kUsage,
+                fmt::format("{}: {} values do not make rows of {}", path, values, cols));
+  }
+  return {values / cols, cols};
+}
+
+}  // namespace
+
+NpyVectors::NpyVectors(const std::string& path) {
+  // Not to wait for a writer if it is a pipe.
+  File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file.is_open()) fail(path, fmt::format("cannot be opened: {}", reason(errno)));
+  struct stat info {};
+  if (::fstat(file.fd(), &info) != 0) fail(path, fmt::format("cannot be read: {}", reason(errno)));
+  if (S_ISDIR(info.st_mode)) fail(path, "is a folder, not an .npy file");
+  if (!S_ISREG(info.st_mode)) {
+    fail(path, "is not a regular file; save the vectors to a file on disk first");
+  }
+  if (info.st_size <= 0) fail(path, "is empty; save the vectors with numpy.save");
+
+  bytes_ = static_cast<std::size_t>(info.st_size);
+  mapped_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, file.fd(), 0);
+  if (mapped_ == MAP_FAILED) {
+    mapped_ = nullptr;
+    fail(path, fmt::format("cannot be mapped into memory: {}", reason(errno)));
+  }
+  try {
+    view_ = vectors_in({static_cast<const char*>(mapped_), bytes_}, path);
+  } catch (...) {
+    ::munmap(mapped_, bytes_);
+    throw;
+  }
+}
+
+NpyVectors::~NpyVectors() {
+  if (mapped_ != nullptr) ::munmap(mapped_, bytes_);
+}
+
+NpyVectors::NpyVectors(NpyVectors&& other) noexcept
+    : mapped_(std::exchange(other.mapped_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      view_(std::exchange(other.view_, {})) {}
+
+NpyVectors& NpyVectors::operator=(NpyVectors&& other) noexcept {
+  NpyVectors taken(std::move(other));
+  std::swap(mapped_, taken.mapped_);
+  std::swap(bytes_, taken.bytes_);
+  std::swap(view_, taken.view_);
+  return *this;
+}
+
+void write_npy(const std::string& path, std::span<const float> values) {
+  write_array(path, "<f4", {values.size()}, values.data(), values.size_bytes());
+}
+
+void write_npy(const std::string& path, std::span<const std::int64_t> values) {
+  write_array(path, "<i8", {values.size()}, values.data(), values.size_bytes());
+}
+
+void write_npy(const std::string& path, std::span<const float> values, std::size_t cols) {
+  write_array(path, "<f4", shape_of(path, values.size(), cols), values.data(), values.size_bytes());
+}
+
+void write_npy(const std::string& path, std::span<const std::int64_t> values, std::size_t cols) {
+  write_array(path, "<i8", shape_of(path, values.size(), cols), values.data(), values.size_bytes());
+}
+
+}  // namespace contcore

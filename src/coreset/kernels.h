@@ -1,0 +1,64 @@
+// The hot loops, each compiled for every SIMD target of the machine's family and chosen at run
+// time. The canonical ones give the same bits on every target; the sketch ones only feed bounds
+// whose margins cover their rounding.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace contcore::kernels {
+
+/// Canonical squared distances of na vectors to nb vectors: out[i * nb + j] = |a[i] − b[j]|².
+void squared_distances(const float* const* a, std::size_t na, const float* const* b,
+                       std::size_t nb, std::size_t d, float* out);
+
+/// out = row − centre, and the canonical squared distance of the two.
+float subtract(const float* row, const float* centre, std::size_t d, float* out);
+
+/// sums[j] += row 0's j-th value, then row 1's, … in that order, in float64.
+void add_columns(const float* const* rows, std::size_t n, std::size_t d, double* sums);
+
+/// Dot product of float32 vectors in float64, for margins.
+double dot64(const float* a, const float* b, std::size_t d);
+
+/// Matrix product of `rows` (up to kProjectRows, each `d` long) with a d × width matrix packed in
+/// panels of kPanel columns, each d × kPanel: out[i * stride + j] for j < width, a multiple of
+/// kPanel. Each number is summed in segments of kProjectSegment by fused multiply-add, segments
+/// added in order.
+inline constexpr std::size_t kPanel = 32;
+inline constexpr std::size_t kProjectRows = 32;
+inline constexpr std::size_t kProjectSegment = 128;
+void project(const float* const* rows, std::size_t n, std::size_t d, const float* panels,
+             std::size_t width, float* out, std::size_t stride);
+
+/// Sketches stand in tiles of kTile vectors, one dimension after the other: a tile has width + 2
+/// rows of kTile floats: the projections, the residual r and the half-norm h.
+inline constexpr std::size_t kTile = 64;
+inline constexpr std::size_t tile_floats(std::size_t width) { return (width + 2) * kTile; }
+
+/// For each of n ≤ kScanPoints points and each tile, the bits of those of the tile's vectors b with
+/// y_a·y_b + r_a r_b + h_b ≥ g_a: the ones that may be near. masks[i * tiles + t].
+inline constexpr std::size_t kScanPoints = 4;
+void scan(const float* const* y, const float* r, const float* g, std::size_t n, const float* tile,
+          std::size_t tiles, std::size_t width, std::uint64_t* masks);
+
+/// One vector b against one tile of points a (whose h rows are not read), each with its own g:
+/// the bits of those with y_a·y_b + r_a r_b + h_b ≥ g_a.
+std::uint64_t scan_tile(const float* y, float r, float h, const float* tile, const float* g,
+                        std::size_t width);
+
+/// dots[i] += Σ a_j b[i]_j over j in [from, to), a multiple of 16 long.
+void add_dots(const float* a, const float* const* b, std::size_t n, std::size_t from,
+              std::size_t to, float* dots);
+
+/// Writes the indices of the values that are at least `bound`, in order, and returns how many.
+std::size_t not_below(const float* values, std::size_t n, float bound, std::uint32_t* indices);
+
+/// The names of the SIMD targets this machine can run, best first; and a way for tests to force
+/// one of them (an empty name: the best again). Not to be called while work is running.
+std::vector<std::string> targets();
+void force_target(const std::string& name);
+
+}  // namespace contcore::kernels

@@ -1,0 +1,507 @@
+// Exact nearest neighbours: a cascade of ever dearer tests, each of which certifies that a vector, or
+// a whole tile of them, is farther than the best found so far (coreset/tiles.h has the layout). What
+// no sketch can exclude waits in a list until the likeliest have been measured, which excludes most
+// of it.
+#include "contcore/nearest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+
+#include "contcore/error.h"
+#include "coreset/kernels.h"
+#include "coreset/sketch.h"
+#include "coreset/tiles.h"
+
+namespace contcore {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr std::size_t kBatch = 8192;     // queries or vectors sketched at a time
+constexpr std::size_t kMostGroup = 128;  // queries that share a tile while it is in cache
+constexpr std::size_t kMostOpen = 2048;  // candidates that wait for one query
+constexpr std::size_t kFew = 12;         // candidates of a tile that are taken up one by one
+
+std::vector<std::size_t> choose_widths(VectorView vectors) {
+  if (vectors.rows < 256 || vectors.cols < 64) return {};
+  if (vectors.cols < 256) return {32};
+  if (vectors.cols < 768) return {32, 128};
+  return {32, 128, 256};
+}
+
+VectorView part_of(const VectorView& vectors, std::size_t first, std::size_t n) {
+  const std::size_t bytes = vectors.cols * (vectors.scalar == Scalar::kFloat32 ? 4 : 2);
+  return {static_cast<const char*>(vectors.data) + first * bytes, n, vectors.cols, vectors.scalar};
+}
+
+struct Found {
+  float distance;  // squared
+  std::int64_t id;
+  std::uint32_t place;
+  bool operator<(const Found& other) const {
+    return distance < other.distance || (distance == other.distance && id < other.id);
+  }
+};
+
+struct Open {
+  float acc;  // the last level's test value: the larger, the nearer
+  std::uint32_t place;
+};
+
+struct Query {
+  const float* row = nullptr;
+  const float* sketch = nullptr;
+  float reach = kInfinity;          // in the sketch, of the k-th best found, errors included
+  std::array<float, 2> gate{};      // of the levels that stand in tiles
+  float last_gate = -kInfinity;     // of the last level
+  float nearest_acc = -kInfinity;   // the largest test value measured so far
+  std::vector<Found> found;         // at most k, sorted
+  std::vector<Open> open;           // passed every level, not measured
+};
+
+struct Scratch {
+  std::vector<std::uint32_t> places;
+  std::vector<const float*> sketches;
+  std::vector<float> dots;
+  std::vector<Open> order;
+  std::vector<float> widened;
+  std::vector<const float*> rows;
+  std::vector<float> distances;
+  std::uint64_t looked_at = 0;
+  std::uint64_t exact = 0;
+};
+
+}  // namespace
+
+struct NearestIndex::Index {
+  Index(VectorView vectors, Threads& threads, const std::string& name)
+      : d(vectors.cols), sketch(vectors, {}, choose_widths(vectors), threads), tiles(sketch) {
+    check(vectors, name);
+    std::vector<Vectors> sketches;
+    for_batches(vectors, name, threads,
+                [&](std::size_t, const VectorView&, Vectors s) { sketches.push_back(std::move(s)); });
+    tiles.build(vectors, std::move(sketches), kBatch);
+    next_id = static_cast<std::int64_t>(vectors.rows);
+  }
+
+  void check(const VectorView& vectors, const std::string& name) const {
+    if (vectors.cols != d) {
+      throw Error(Error::Kind::kInput, fmt::format("{} has {} dimensions, but the index has {}",
+                                                   name, vectors.cols, d));
+    }
+    if (tiles.places() + vectors.rows >= std::numeric_limits<std::uint32_t>::max()) {
+      throw Error(Error::Kind::kInput, fmt::format("{}: more than 4 billion vectors", name));
+    }
+  }
+
+  // Sketches vectors a batch at a time; use(first, batch, sketches).
+  template <typename Use>
+  void for_batches(const VectorView& vectors, const std::string& name, Threads& threads,
+                   Use use) const {
+    for (std::size_t first = 0; first < vectors.rows; first += kBatch) {
+      const VectorView batch = part_of(vectors, first, std::min(kBatch, vectors.rows - first));
+      Vectors sketches;
+      try {
+        sketches = sketch.embed(batch, name, threads);
+      } catch (const Error&) {
+        throw_bad_row(vectors, name);  // with the row's number in the whole
+      }
+      use(first, batch, std::move(sketches));
+    }
+  }
+
+  std::int64_t add(VectorView vectors, Threads& threads, const std::string& name) {
+    check(vectors, name);
+    const std::int64_t first_id = next_id;
+    know_places();
+    std::vector<Vectors> sketches;  // all of them first: nothing is added if one is bad
+    for_batches(vectors, name, threads,
+                [&](std::size_t, const VectorView&, Vectors s) { sketches.push_back(std::move(s)); });
+    for (std::size_t i = 0; i < vectors.rows; ++i) {
+      const float* row = sketches[i / kBatch].row(i % kBatch);
+      place_of[next_id] = tiles.put(vectors, i, row, next_id);
+      ++next_id;
+    }
+    return first_id;
+  }
+
+  // The table of places is made when something changes for the first time.
+  void know_places() {
+    if (places_known) return;
+    for (std::size_t place = 0; place < tiles.places(); ++place) {
+      place_of[tiles.id(place)] = static_cast<std::uint32_t>(place);
+    }
+    places_known = true;
+  }
+
+  void drop(std::span<const std::int64_t> ids) {
+    know_places();
+    std::vector<std::int64_t> sorted(ids.begin(), ids.end());
+    std::sort(sorted.begin(), sorted.end());
+    for (std::size_t i = 0; i < sorted.size(); ++i) {  // all of them first: all or none are dropped
+      if (place_of.count(sorted[i]) == 0 || (i > 0 && sorted[i] == sorted[i - 1])) {
+        throw Error(Error::Kind::kUsage,
+                    fmt::format("the index holds no vector with id {}", sorted[i]));
+      }
+    }
+    for (const std::int64_t id : sorted) {
+      const auto at = place_of.find(id);
+      tiles.clear(at->second);
+      place_of.erase(at);
+    }
+  }
+
+  NearestResult search(VectorView queries, std::size_t k, Threads& threads, const std::string& name,
+                       const Progress& progress) const {
+    NearestResult result;
+    result.k = k;
+    result.distances.assign(queries.rows * k, kInfinity);
+    result.ids.assign(queries.rows * k, Tiles::kFree);
+    std::vector<Scratch> scratch(threads.count());
+    for_batches(queries, name, threads,
+                [&](std::size_t at, const VectorView& batch, const Vectors& sketches) {
+      const std::size_t n = batch.rows;
+      const std::size_t group =
+          std::clamp<std::size_t>(n / (8 * threads.count()) / 4 * 4, 4, kMostGroup);
+      threads.run((n + group - 1) / group, [&](std::size_t item, std::size_t worker) {
+        const std::size_t first = item * group;
+        search_group(batch, sketches, first, std::min(group, n - first), k, scratch[worker],
+                     result.distances.data() + (at + first) * k,
+                     result.ids.data() + (at + first) * k);
+      });
+      if (progress && !progress(static_cast<double>(at + n) / static_cast<double>(queries.rows))) {
+        throw Error(Error::Kind::kCancelled, "stopped");
+      }
+    });
+    for (const Scratch& s : scratch) result.exact += s.exact;
+    return result;
+  }
+
+  void search_group(const VectorView& queries, const Vectors& sketches, std::size_t first,
+                    std::size_t count, std::size_t k, Scratch& scratch, float* distances,
+                    std::int64_t* ids) const {
+    std::vector<Query> group(count);
+    std::vector<float> widened(queries.scalar == Scalar::kFloat32 ? 0 : count * d);
+    for (std::size_t i = 0; i < count; ++i) {
+      group[i].row = queries.row(first + i, widened.data() + i * d);
+      group[i].sketch = sketches.row(first + i);
+    }
+    // The sketch may settle next to nothing (noise without structure); then blocks cost less.
+    const bool useless = scratch.looked_at > 100000 && scratch.exact * 6 > scratch.looked_at;
+    if (sketch.levels() == 0 || useless) {
+      search_blocks(group, k, scratch);
+    } else {
+      search_tiles(group, k, scratch);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t j = 0; j < group[i].found.size(); ++j) {
+        distances[i * k + j] = std::sqrt(group[i].found[j].distance);
+        ids[i * k + j] = group[i].found[j].id;
+      }
+    }
+  }
+
+  // ---- through the sketch ------------------------------------------------------------------
+
+  void search_tiles(std::vector<Query>& group, std::size_t k, Scratch& scratch) const {
+    constexpr std::size_t kPoints = kernels::kScanPoints;
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      set_reach(group[i], k);
+      seed(group[i], i > 0 ? &group[i - 1] : nullptr, k, scratch);
+    }
+    // Which tiles each block of queries has to look into.
+    const std::size_t words = tiles.ball_tiles();
+    const std::size_t blocks = (group.size() + kPoints - 1) / kPoints;
+    std::vector<std::uint64_t> near(blocks * words);
+    for (std::size_t b = 0; b < blocks; ++b) {
+      find_near(group.data() + b * kPoints, std::min(kPoints, group.size() - b * kPoints),
+                near.data() + b * words);
+    }
+    for (std::size_t t = 0; t < tiles.tiles(); ++t) {
+      for (std::size_t b = 0; b < blocks; ++b) {
+        if ((near[b * words + t / 64] >> (t % 64) & 1) == 0) continue;
+        look_into(t, group.data() + b * kPoints, std::min(kPoints, group.size() - b * kPoints), k,
+                  scratch);
+      }
+    }
+    for (Query& q : group) {
+      finish(q, k, scratch);
+      scratch.looked_at += tiles.size();
+    }
+  }
+
+  void set_reach(Query& q, std::size_t k) const {
+    const float best = q.found.size() < k ? kInfinity : q.found.back().distance;
+    const double reach = sketch.reach(best);
+    q.reach = round_up(reach + static_cast<double>(sketch.e(q.sketch, 0)));
+    for (std::size_t level = 0; level < std::min<std::size_t>(2, sketch.levels()); ++level) {
+      q.gate[level] = sketch.gate(level, q.sketch, reach);
+    }
+    q.last_gate = sketch.gate(sketch.levels() - 1, q.sketch, reach);
+  }
+
+  // A first guess: what the query before found (neighbours in the list are often neighbours in
+  // space), and the likeliest of the tile whose centre is nearest.
+  void seed(Query& q, const Query* before, std::size_t k, Scratch& scratch) const {
+    if (before != nullptr) {
+      scratch.places.clear();
+      for (const Found& f : before->found) scratch.places.push_back(f.place);
+      measure(q, scratch.places.data(), scratch.places.size(), k, scratch);
+    }
+    const std::size_t width = sketch.width(0);
+    const std::size_t n = tiles.tiles();
+    scratch.sketches.resize(n);
+    scratch.dots.assign(n, 0.0f);
+    for (std::size_t t = 0; t < n; ++t) scratch.sketches[t] = tiles.centre(t);
+    kernels::add_dots(q.sketch, scratch.sketches.data(), n, 0, width, scratch.dots.data());
+    std::size_t best = n;
+    float most = -kInfinity;
+    for (std::size_t t = 0; t < n; ++t) {
+      const float* c = tiles.centre(t);
+      const float acc = scratch.dots[t] + sketch.r(q.sketch, 0) * c[width] - c[width + 1];
+      if (tiles.held(t) != 0 && acc > most) {
+        most = acc;
+        best = t;
+      }
+    }
+    if (best == n) return;
+    rank(q, best * kernels::kTile, tiles.held(best), scratch);
+    const std::size_t count = std::min(k, scratch.order.size());
+    std::partial_sort(scratch.order.begin(),
+                      scratch.order.begin() + static_cast<std::ptrdiff_t>(count),
+                      scratch.order.end(),
+                      [](const Open& a, const Open& b) { return a.acc > b.acc; });
+    scratch.places.clear();
+    for (std::size_t i = 0; i < count; ++i) scratch.places.push_back(scratch.order[i].place);
+    if (count > 0) q.nearest_acc = scratch.order[0].acc;
+    measure(q, scratch.places.data(), count, k, scratch);
+  }
+
+  // The last level's test values of some of a tile's places, into scratch.order.
+  void rank(const Query& q, std::size_t start, std::uint64_t bits, Scratch& scratch) const {
+    const std::size_t last = sketch.levels() - 1;
+    scratch.order.clear();
+    scratch.sketches.clear();
+    for (; bits != 0; bits &= bits - 1) {
+      const std::size_t place = start + static_cast<std::size_t>(std::countr_zero(bits));
+      scratch.order.push_back({0, static_cast<std::uint32_t>(place)});
+      scratch.sketches.push_back(tiles.sketch_of(place));
+    }
+    const std::size_t n = scratch.order.size();
+    scratch.dots.assign(n, 0.0f);
+    kernels::add_dots(q.sketch, scratch.sketches.data(), n, 0, sketch.total_width(),
+                      scratch.dots.data());
+    const float r = sketch.r(q.sketch, last);
+    for (std::size_t i = 0; i < n; ++i) {
+      scratch.order[i].acc = scratch.dots[i] + r * sketch.r(scratch.sketches[i], last) +
+                             tiles.half_norm(scratch.order[i].place);
+    }
+  }
+
+  // The tiles whose balls are within reach of at least one of n queries, as bits.
+  void find_near(const Query* queries, std::size_t n, std::uint64_t* near) const {
+    const std::size_t width = tiles.ball_width();
+    const std::size_t words = tiles.ball_tiles();
+    std::vector<float> values(n * width);
+    std::vector<std::uint64_t> masks(n * words);
+    const float* y[kernels::kScanPoints];
+    float r[kernels::kScanPoints];
+    float gate[kernels::kScanPoints];
+    std::fill(near, near + words, 0);
+    for (std::size_t i = 0; i < n; ++i) {
+      const Query& q = queries[i];
+      if (q.reach == kInfinity) {
+        std::fill(near, near + words, ~std::uint64_t{0});
+        return;
+      }
+      std::copy(q.sketch, q.sketch + width - 1, values.data() + i * width);
+      values[(i + 1) * width - 1] = q.reach;
+      y[i] = values.data() + i * width;
+      r[i] = sketch.r(q.sketch, 0);
+      gate[i] = tiles.ball_gate(q.sketch, q.reach);
+    }
+    for (std::size_t w = 0; w < words; ++w) {
+      kernels::scan(y, r, gate, n, tiles.ball_tile(w), 1, width, masks.data());
+      for (std::size_t i = 0; i < n; ++i) near[w] |= masks[i];
+    }
+  }
+
+  // One tile for up to kScanPoints queries: the narrow level, then the wide one, then one by one.
+  void look_into(std::size_t t, Query* queries, std::size_t n, std::size_t k,
+                 Scratch& scratch) const {
+    std::uint64_t masks[kernels::kScanPoints];
+    std::uint64_t any = scan_level(0, t, queries, n, masks);
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < n; ++i) left += static_cast<std::size_t>(std::popcount(masks[i]));
+    if (left > kFew && sketch.levels() > 1) {
+      std::uint64_t wide[kernels::kScanPoints];
+      any &= scan_level(1, t, queries, n, wide);
+      for (std::size_t i = 0; i < n; ++i) masks[i] &= wide[i];
+    }
+    if (any == 0) return;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (masks[i] != 0) take_up(queries[i], t, masks[i], k, scratch);
+    }
+  }
+
+  std::uint64_t scan_level(std::size_t level, std::size_t t, const Query* queries, std::size_t n,
+                           std::uint64_t* masks) const {
+    const float* y[kernels::kScanPoints];
+    float r[kernels::kScanPoints];
+    float gate[kernels::kScanPoints];
+    for (std::size_t i = 0; i < n; ++i) {
+      y[i] = queries[i].sketch;
+      r[i] = sketch.r(queries[i].sketch, level);
+      gate[i] = queries[i].gate[level];
+    }
+    kernels::scan(y, r, gate, n, tiles.tile(level, t), 1, sketch.width(level), masks);
+    std::uint64_t any = 0;
+    for (std::size_t i = 0; i < n; ++i) any |= masks[i] &= tiles.held(t);
+    return any;
+  }
+
+  // The last level for what is left of a tile. The likeliest is measured at once if it looks nearer
+  // than anything before; the others wait.
+  void take_up(Query& q, std::size_t t, std::uint64_t bits, std::size_t k, Scratch& scratch) const {
+    rank(q, t * kernels::kTile, bits, scratch);
+    const Open* top = nullptr;
+    for (const Found& f : q.found) {  // guesses, met again
+      std::erase_if(scratch.order, [&](const Open& o) { return o.place == f.place; });
+    }
+    for (const Open& o : scratch.order) {
+      if (o.acc > q.nearest_acc && (top == nullptr || o.acc > top->acc)) top = &o;
+    }
+    for (const Open& o : scratch.order) {
+      if (&o != top && o.acc >= q.last_gate) q.open.push_back(o);
+    }
+    if (top != nullptr && top->acc >= q.last_gate) {
+      q.nearest_acc = top->acc;
+      measure(q, &top->place, 1, k, scratch);
+    }
+    if (q.open.size() > kMostOpen) finish(q, k, scratch);
+  }
+
+  // Measures what waits, likeliest first, until the sketch excludes the rest.
+  void finish(Query& q, std::size_t k, Scratch& scratch) const {
+    std::erase_if(q.open, [&](const Open& o) { return o.acc < q.last_gate; });
+    std::sort(q.open.begin(), q.open.end(),
+              [](const Open& a, const Open& b) { return a.acc > b.acc; });
+    constexpr std::size_t kTogether = 4;
+    for (std::size_t i = 0; i < q.open.size();) {
+      std::uint32_t places[kTogether];
+      std::size_t taken = 0;
+      while (i < q.open.size() && taken < kTogether && q.open[i].acc >= q.last_gate) {
+        places[taken++] = q.open[i++].place;
+      }
+      if (taken == 0) break;
+      measure(q, places, taken, k, scratch);
+    }
+    q.open.clear();
+  }
+
+  void measure(Query& q, const std::uint32_t* places, std::size_t n, std::size_t k,
+               Scratch& scratch) const {
+    scratch.widened.resize(n * d);
+    scratch.rows.resize(n);
+    scratch.distances.resize(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      scratch.rows[i] = tiles.row(places[i], scratch.widened.data() + i * d);
+    }
+    kernels::squared_distances(&q.row, 1, scratch.rows.data(), n, d, scratch.distances.data());
+    scratch.exact += n;
+    bool nearer = false;
+    for (std::size_t i = 0; i < n; ++i) {
+      nearer |= insert(q, {scratch.distances[i], tiles.id(places[i]), places[i]}, k);
+    }
+    if (nearer) set_reach(q, k);
+  }
+
+  static bool insert(Query& q, const Found& candidate, std::size_t k) {
+    if (q.found.size() == k && !(candidate < q.found.back())) return false;
+    for (const Found& f : q.found) {
+      if (f.place == candidate.place) return false;  // a guess, met again
+    }
+    q.found.insert(std::upper_bound(q.found.begin(), q.found.end(), candidate), candidate);
+    if (q.found.size() > k) q.found.pop_back();
+    return true;
+  }
+
+  // ---- without it --------------------------------------------------------------------------
+
+  void search_blocks(std::vector<Query>& group, std::size_t k, Scratch& scratch) const {
+    constexpr std::size_t kQueries = 4;
+    constexpr std::size_t kVectors = 64;
+    scratch.widened.resize(kVectors * d);
+    scratch.rows.resize(kVectors);
+    scratch.distances.resize(kQueries * kVectors);
+    std::uint32_t places[kVectors];
+    for (std::size_t at = 0; at < tiles.places();) {
+      std::size_t n = 0;
+      for (; at < tiles.places() && n < kVectors; ++at) {
+        if (tiles.id(at) == Tiles::kFree) continue;
+        scratch.rows[n] = tiles.row(at, scratch.widened.data() + n * d);
+        places[n++] = static_cast<std::uint32_t>(at);
+      }
+      for (std::size_t first = 0; first < group.size(); first += kQueries) {
+        const std::size_t queries = std::min(kQueries, group.size() - first);
+        const float* rows[kQueries];
+        for (std::size_t i = 0; i < queries; ++i) rows[i] = group[first + i].row;
+        kernels::squared_distances(rows, queries, scratch.rows.data(), n, d,
+                                   scratch.distances.data());
+        scratch.exact += queries * n;
+        scratch.looked_at += queries * n;
+        for (std::size_t i = 0; i < queries; ++i) {
+          for (std::size_t j = 0; j < n; ++j) {
+            insert(group[first + i], {scratch.distances[i * n + j], tiles.id(places[j]), places[j]},
+                   k);
+          }
+        }
+      }
+    }
+  }
+
+  std::size_t d;
+  Sketch sketch;
+  Tiles tiles;
+  std::unordered_map<std::int64_t, std::uint32_t> place_of;
+  bool places_known = false;
+  std::int64_t next_id = 0;
+};
+
+NearestIndex::NearestIndex(VectorView vectors, Threads& threads, const std::string& name) {
+  if (vectors.cols == 0) {
+    throw Error(Error::Kind::kInput, fmt::format("{}: vectors of no dimensions", name));
+  }
+  index_ = std::make_unique<Index>(vectors, threads, name);
+}
+
+NearestIndex::~NearestIndex() = default;
+NearestIndex::NearestIndex(NearestIndex&&) noexcept = default;
+NearestIndex& NearestIndex::operator=(NearestIndex&&) noexcept = default;
+
+std::size_t NearestIndex::size() const { return index_->tiles.size(); }
+
+std::size_t NearestIndex::dimension() const { return index_->d; }
+
+std::int64_t NearestIndex::add(VectorView vectors, Threads& threads, const std::string& name) {
+  return index_->add(vectors, threads, name);
+}
+
+void NearestIndex::drop(std::span<const std::int64_t> ids) { index_->drop(ids); }
+
+NearestResult NearestIndex::search(VectorView queries, std::size_t k, Threads& threads,
+                                   const std::string& name, const Progress& progress) const {
+  if (k == 0) throw Error(Error::Kind::kUsage, "k must be at least 1");
+  if (queries.cols != index_->d) {
+    throw Error(Error::Kind::kInput, fmt::format("{} has {} dimensions, but the memory has {}",
+                                                 name, queries.cols, index_->d));
+  }
+  return index_->search(queries, k, threads, name, progress);
+}
+
+}  // namespace contcore

@@ -1,0 +1,85 @@
+// A memory of vectors laid out for searching: places in tiles of 64 whose members lie close
+// together, each tile with a ball around its members, and the sketch's levels tile by tile.
+//
+//   ball of a tile       one test for 64 vectors
+//   sketch, level 0      narrow, one tile at a time      (kernels::scan)
+//   sketch, level 1      wide, one tile at a time        (kernels::scan)
+//   sketch, last level   one vector at a time            (kernels::add_dots)
+//   full distance        one vector at a time
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "contcore/threads.h"
+#include "contcore/vectors.h"
+#include "coreset/kernels.h"
+#include "coreset/sketch.h"
+
+namespace contcore {
+
+class Tiles {
+ public:
+  static constexpr std::int64_t kFree = -1;
+
+  explicit Tiles(const Sketch& sketch) : sketch_(&sketch) {}
+
+  /// Lays out the first vectors, ids 0, 1, 2, …; `sketches` are theirs, moved in.
+  void build(const VectorView& vectors, std::vector<Vectors> sketches, std::size_t sketch_chunk);
+
+  /// Puts one more vector at a free place, or at a new one, and returns it.
+  std::uint32_t put(const VectorView& vectors, std::size_t i, const float* sketch, std::int64_t id);
+  void clear(std::uint32_t place);
+
+  std::size_t places() const { return slots_.size(); }
+  std::size_t size() const { return slots_.size() - free_.size(); }
+  std::size_t tiles() const { return (slots_.size() + kernels::kTile - 1) / kernels::kTile; }
+
+  std::int64_t id(std::size_t place) const { return slots_[place].id; }
+  const float* sketch_of(std::size_t place) const { return slots_[place].sketch; }
+  float half_norm(std::size_t place) const { return slots_[place].half_norm; }
+  const float* row(std::size_t place, float* scratch) const {
+    return slots_[place].vector.row(0, scratch);
+  }
+  /// The bits of a tile's places that hold a vector.
+  std::uint64_t held(std::size_t tile) const { return held_[tile]; }
+
+  /// Tile `t` of the sketch's level 0 or 1, for kernels::scan.
+  const float* tile(std::size_t level, std::size_t t) const { return levels_[level][t].data(); }
+
+  /// The balls, for the same kernel with one dimension more: their test is
+  ///   y_a·y_c + R ρ + r_a r_c + h < gate,  with R = reach + e(a)   certifies the whole tile.
+  std::size_t ball_width() const { return sketch_->width(0) + 1; }
+  std::size_t ball_tiles() const { return (tiles() + kernels::kTile - 1) / kernels::kTile; }
+  const float* ball_tile(std::size_t t) const { return balls_[t].data(); }
+  float ball_gate(const float* sketch, float reach) const;
+
+  /// The centre of tile t's ball: projections, then r, then half its squared length.
+  const float* centre(std::size_t t) const { return centres_.row(t); }
+
+ private:
+  struct Slot {
+    VectorView vector;
+    float* sketch;
+    float half_norm;  // of the last level
+    std::int64_t id;
+  };
+  void add_tile();
+  void write(std::size_t place);
+  void make_ball(std::size_t t);
+  void widen_ball(std::size_t t, std::size_t place);
+  void write_ball(std::size_t t);
+
+  const Sketch* sketch_;
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_;
+  std::vector<std::uint64_t> held_;
+  std::vector<Vectors> storage_;        // the sketches' rows
+  std::vector<Vectors> levels_[2];      // by tile
+  std::vector<Vectors> balls_;          // by tile of tiles
+  Vectors centres_;
+  std::vector<double> radius_;          // of each ball, errors included
+};
+
+}  // namespace contcore
