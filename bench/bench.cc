@@ -131,7 +131,7 @@ struct Bench {
                   static_cast<const float*>(queries.data), 1, distances.data(), ids.data());
     });
     std::size_t same = 0;
-    for (std::size_t i = 0; i < ids.size(); ++i) same += ids[i] == ours.ids[i] ? 1 : 0;
+    for (std::size_t i = 0; i < ids.size(); ++i) same += ids[i] == ours.ids[i] ? 1u : 0u;
     row(what, "faiss IndexFlatL2", theirs, seconds,
         fmt::format("{} of {} the same, {:.1f} full distances a query", same, queries.rows,
                     static_cast<double>(ours.exact) / static_cast<double>(queries.rows)));

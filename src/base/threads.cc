@@ -26,10 +26,17 @@ std::size_t cores_allowed() {
 
 struct Threads::Crew {
   explicit Crew(std::size_t count) {
-    for (std::size_t w = 1; w < count; ++w) workers.emplace_back([this, w] { serve(w); });
+    try {
+      for (std::size_t w = 1; w < count; ++w) workers.emplace_back([this, w] { serve(w); });
+    } catch (...) {  // the system has no more threads: send home those that came
+      dismiss();
+      throw;
+    }
   }
 
-  ~Crew() {
+  ~Crew() { dismiss(); }
+
+  void dismiss() {
     {
       std::lock_guard lock(mutex);
       stopping = true;

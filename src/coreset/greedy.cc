@@ -153,9 +153,9 @@ class Sampler {
   // Wider sketches settle more pairs and take longer to make; a limit on memory narrows them.
   std::vector<std::size_t> choose_widths() const {
     if (tuning_.widths) return *tuning_.widths;
-    if (points_.cols < 64 || points_.rows < 512) return {};
     std::vector<std::vector<std::size_t>> choices = {{32, 64}, {32}, {16}, {}};
     if (points_.cols < 128) choices.erase(choices.begin());
+    if (points_.cols < 64 || points_.rows < 512) choices = {{}};
     for (const auto& widths : choices) {
       if (options_.memory_limit == 0 || bytes_needed(widths) <= options_.memory_limit) {
         return widths;

@@ -29,9 +29,9 @@ constexpr std::size_t kFew = 12;         // candidates of a tile that are taken 
 
 std::vector<std::size_t> choose_widths(VectorView vectors) {
   if (vectors.rows < 256 || vectors.cols < 64) return {};
-  if (vectors.cols < 256) return {32};
-  if (vectors.cols < 768) return {32, 128};
-  return {32, 128, 256};
+  if (vectors.cols < 128) return {16};
+  if (vectors.cols < 512 || vectors.rows < 1024) return {16, 64};
+  return {16, 64, 192};
 }
 
 VectorView part_of(const VectorView& vectors, std::size_t first, std::size_t n) {
@@ -61,6 +61,7 @@ struct Query {
   float last_gate = -kInfinity;     // of the last level
   float nearest_acc = -kInfinity;   // the largest test value measured so far
   std::vector<Found> found;         // at most k, sorted
+  std::vector<std::uint32_t> seeds;  // places measured as a first guess, sorted
   std::vector<Open> open;           // passed every level, not measured
 };
 
@@ -249,9 +250,9 @@ struct NearestIndex::Index {
   // space), and the likeliest of the tile whose centre is nearest.
   void seed(Query& q, const Query* before, std::size_t k, Scratch& scratch) const {
     if (before != nullptr) {
-      scratch.places.clear();
-      for (const Found& f : before->found) scratch.places.push_back(f.place);
-      measure(q, scratch.places.data(), scratch.places.size(), k, scratch);
+      for (const Found& f : before->found) q.seeds.push_back(f.place);
+      std::sort(q.seeds.begin(), q.seeds.end());
+      measure(q, q.seeds.data(), q.seeds.size(), k, scratch);
     }
     const std::size_t width = sketch.width(0);
     const std::size_t n = tiles.tiles();
@@ -280,16 +281,20 @@ struct NearestIndex::Index {
     for (std::size_t i = 0; i < count; ++i) scratch.places.push_back(scratch.order[i].place);
     if (count > 0) q.nearest_acc = scratch.order[0].acc;
     measure(q, scratch.places.data(), count, k, scratch);
+    q.seeds.insert(q.seeds.end(), scratch.places.begin(), scratch.places.end());
+    std::sort(q.seeds.begin(), q.seeds.end());
   }
 
-  // The last level's test values of some of a tile's places, into scratch.order.
+  // The last level's test values of some of a tile's places, but for the seeds, into scratch.order.
   void rank(const Query& q, std::size_t start, std::uint64_t bits, Scratch& scratch) const {
     const std::size_t last = sketch.levels() - 1;
     scratch.order.clear();
     scratch.sketches.clear();
     for (; bits != 0; bits &= bits - 1) {
-      const std::size_t place = start + static_cast<std::size_t>(std::countr_zero(bits));
-      scratch.order.push_back({0, static_cast<std::uint32_t>(place)});
+      const auto place =
+          static_cast<std::uint32_t>(start + static_cast<std::size_t>(std::countr_zero(bits)));
+      if (std::binary_search(q.seeds.begin(), q.seeds.end(), place)) continue;  // measured already
+      scratch.order.push_back({0, place});
       scratch.sketches.push_back(tiles.sketch_of(place));
     }
     const std::size_t n = scratch.order.size();
@@ -370,9 +375,6 @@ struct NearestIndex::Index {
   void take_up(Query& q, std::size_t t, std::uint64_t bits, std::size_t k, Scratch& scratch) const {
     rank(q, t * kernels::kTile, bits, scratch);
     const Open* top = nullptr;
-    for (const Found& f : q.found) {  // guesses, met again
-      std::erase_if(scratch.order, [&](const Open& o) { return o.place == f.place; });
-    }
     for (const Open& o : scratch.order) {
       if (o.acc > q.nearest_acc && (top == nullptr || o.acc > top->acc)) top = &o;
     }
@@ -423,9 +425,6 @@ struct NearestIndex::Index {
 
   static bool insert(Query& q, const Found& candidate, std::size_t k) {
     if (q.found.size() == k && !(candidate < q.found.back())) return false;
-    for (const Found& f : q.found) {
-      if (f.place == candidate.place) return false;  // a guess, met again
-    }
     q.found.insert(std::upper_bound(q.found.begin(), q.found.end(), candidate), candidate);
     if (q.found.size() > k) q.found.pop_back();
     return true;

@@ -32,15 +32,6 @@ void check(VectorView points, std::size_t count, const std::string& name) {
   }
 }
 
-// Random::below, for a generator that a public header can hold.
-std::uint64_t below(std::mt19937_64& bits, std::uint64_t n) {
-  const std::uint64_t limit = (0 - n) % n;  // 2^64 mod n
-  for (;;) {
-    const std::uint64_t x = bits();
-    if (x >= limit) return x % n;
-  }
-}
-
 // The mean in float64: herding multiplies it by the number of picks, and with it the rounding of a
 // float32. Blocks of rows are summed apart and added in order, whatever the number of threads.
 std::vector<double> precise_mean(VectorView points, Threads& threads) {
