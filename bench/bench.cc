@@ -107,8 +107,7 @@ struct Bench {
     GreedyOptions options;
     options.count = count;
     GreedyResult ours;
-    const double seconds =
-        best_of(5, [&] { ours = greedy_sample(points, {}, options, threads); });
+    const double seconds = best_of(5, [&] { ours = greedy_sample(points, {}, options, threads); });
     std::vector<std::int64_t> theirs;
     const std::size_t naive_count = quick ? std::min<std::size_t>(count, 60) : count;
     double naive = seconds_of([&] { theirs = naive_greedy(points, naive_count, threads); });
@@ -223,8 +222,7 @@ int run(int argc, char** argv) {
   {
     GreedyOptions options;
     options.count = m * 3 / 40;
-    const GreedyResult fresh =
-        greedy_sample(strange.view(), memory.view(), options, bench.threads);
+    const GreedyResult fresh = greedy_sample(strange.view(), memory.view(), options, bench.threads);
     const Vectors both = joined(memory, rows_of(strange.view(), fresh.picks));
     bench.sample(fmt::format("consolidation, {} down to {}", both.rows(), m), both.view(), m);
   }

@@ -16,8 +16,8 @@ struct Cover {
   double average = 0;  ///< the average minimum distance
 };
 
-/// How well `by` covers `covered`: exact, through NearestIndex. Throws Error (kInput) if one is empty
-/// or the dimensions differ.
+/// How well `by` covers `covered`: exact, through NearestIndex. Throws Error (kInput) if one is
+/// empty or the dimensions differ.
 Cover cover(VectorView covered, VectorView by, Threads& threads);
 
 /// The Hausdorff distance: the larger of the two directed covering distances.

@@ -23,9 +23,9 @@ struct NearestResult {
   std::uint64_t exact = 0;  ///< full distances computed, of queries × vectors
 };
 
-/// Finds, for each query, the vectors at the smallest canonical distance (contcore/distance.h), ties
-/// going to the lowest id. The answer is brute force's to the last bit. Built once, searched often,
-/// cheap to change.
+/// Finds, for each query, the vectors at the smallest canonical distance (contcore/distance.h),
+/// ties going to the lowest id. The answer is brute force's to the last bit. Built once, searched
+/// often, cheap to change.
 class NearestIndex {
  public:
   /// An index of the vectors, whose ids are 0, 1, 2, … The vectors are not copied and must stay

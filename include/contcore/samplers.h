@@ -13,8 +13,8 @@
 
 namespace contcore {
 
-/// `count` of `rows` indices, uniformly without replacement, in random order; all of them, shuffled,
-/// when count ≥ rows.
+/// `count` of `rows` indices, uniformly without replacement, in random order; all of them,
+/// shuffled, when count ≥ rows.
 std::vector<std::int64_t> random_sample(std::size_t rows, std::size_t count, std::uint64_t seed);
 
 /// A uniform sample of a stream whose length is not known in advance: vectors pass by once, and a
@@ -36,16 +36,16 @@ class Reservoir {
   std::mt19937_64 random_;
 };
 
-/// Herding: picks so that the mean of the picks stays as near as possible to the mean of all points.
-/// Pick i is the unpicked point nearest to i·mean − (sum of the picks before), the mean and the sum
-/// in float64, the target rounded to float32, distances canonical, ties to the lowest index. Exact,
-/// through the same search as everything else.
+/// Herding: picks so that the mean of the picks stays as near as possible to the mean of all
+/// points. Pick i is the unpicked point nearest to i·mean − (sum of the picks before), the mean and
+/// the sum in float64, the target rounded to float32, distances canonical, ties to the lowest
+/// index. Exact, through the same search as everything else.
 std::vector<std::int64_t> herding_sample(VectorView points, std::size_t count, Threads& threads,
                                          const Progress& progress = {});
 
 /// PatchCore's approximate greedy sampling: a seeded random projection to 128 dimensions (none when
-/// there are no more than that), distances to 10 random points averaged as a start, then greedy. The
-/// radii are distances in the projection.
+/// there are no more than that), distances to 10 random points averaged as a start, then greedy.
+/// The radii are distances in the projection.
 GreedyResult patchcore_sample(VectorView points, const GreedyOptions& options, Threads& threads);
 
 }  // namespace contcore

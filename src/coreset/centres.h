@@ -35,9 +35,7 @@ class Centres {
   /// Makes centre c fail every test of its sketch, whatever it is compared with.
   void hide(std::size_t c);
 
-  const float* row(std::size_t c, float* scratch) const {
-    return entries_[c].row(0, scratch);
-  }
+  const float* row(std::size_t c, float* scratch) const { return entries_[c].row(0, scratch); }
   const float* sketch_of(std::size_t c) const { return sketches_[c / kChunk].row(c % kChunk); }
   /// What a level's test needs of centre c beside its projections.
   struct Facts {
@@ -49,7 +47,8 @@ class Centres {
   const float* tiles(std::size_t chunk) const { return tiles_[chunk].data(); }
 
   /// About the memory that each centre takes.
-  static std::size_t bytes_each(std::size_t first_width, std::size_t levels, std::size_t row_floats);
+  static std::size_t bytes_each(std::size_t first_width, std::size_t levels,
+                                std::size_t row_floats);
 
  private:
   const Sketch* sketch_;

@@ -123,8 +123,8 @@ class Sampler {
     const double pick_cost = rows * (static_cast<double>(count_) * 32 + 32 * d);
     prepared_ = embed_cost / (embed_cost + pick_cost);
 
-    const bool from_mean = base_.rows == 0 && initial == nullptr &&
-                           options_.start == GreedyOptions::Start::kMean;
+    const bool from_mean =
+        base_.rows == 0 && initial == nullptr && options_.start == GreedyOptions::Start::kMean;
     std::vector<float> mean;
     Progress progress;
     if (options_.progress) {
@@ -186,8 +186,8 @@ class Sampler {
     }
     if (options_.start == GreedyOptions::Start::kIndex) return options_.start_index;
     // |z − mean| ≤ |z − centre| + |centre − mean|: only points far from the sketch's centre count.
-    const double away = std::sqrt(static_cast<double>(
-        squared_distance(sketch_.centre(), mean.data(), points_.cols)));
+    const double away = std::sqrt(
+        static_cast<double>(squared_distance(sketch_.centre(), mean.data(), points_.cols)));
     std::size_t best = 0;
     for (std::size_t i = 1; i < points_.rows; ++i) {
       if (norm(i) > norm(best)) best = i;
@@ -238,7 +238,7 @@ class Sampler {
   std::size_t round_size() const {
     if (tuning_.round != 0) return tuning_.round;
     const bool few = centres_.size() - base_.rows < kSwept;
-    return std::max<std::size_t>(2048, points_.rows / (few ? 64 : 8));
+    return std::max<std::size_t>(2048, points_.rows / (few ? 128 : 8));
   }
 
   // About the round_size-th largest bound, from a sample of them.
@@ -253,8 +253,9 @@ class Sampler {
     return std::max(sample_[rank], std::numeric_limits<float>::denorm_min());
   }
 
-  // The first few centres are near to nobody and touch everybody: their upper bounds from the sketch
-  // go to all points in one pass each, and the full vectors wait until there are more centres.
+  // The first few centres are near to nobody and touch everybody: their upper bounds from the
+  // sketch go to all points in one pass each, and the full vectors wait until there are more
+  // centres.
   void sweep() {
     if (sketch_.levels() == 0) return;
     for (; swept_base_ < std::min(kSweptBase, base_.rows); ++swept_base_) sweep(swept_base_);
@@ -301,8 +302,7 @@ class Sampler {
   void update_active(float threshold) {
     order_active();
     dense_ = sketch_.levels() == 0 || (tuning_.adaptive && sketch_fails());
-    const std::size_t blocks =
-        (ordered_.size() + kernels::kScanPoints - 1) / kernels::kScanPoints;
+    const std::size_t blocks = (ordered_.size() + kernels::kScanPoints - 1) / kernels::kScanPoints;
     constexpr std::size_t kBlocksEach = 8;
     threads_.run((blocks + kBlocksEach - 1) / kBlocksEach, [&](std::size_t item, std::size_t w) {
       const std::size_t end = std::min(blocks, (item + 1) * kBlocksEach);
@@ -360,8 +360,8 @@ class Sampler {
     }
   }
 
-  // Shows points the centres from what they have `seen` to `end`, a chunk at a time, each point until
-  // it is below the threshold.
+  // Shows points the centres from what they have `seen` to `end`, a chunk at a time, each point
+  // until it is below the threshold.
   void show(Probe* probes, std::size_t n, std::vector<std::uint32_t>& seen, std::size_t end,
             float threshold, Worker& worker) const {
     std::array<std::uint64_t, kernels::kScanPoints * Centres::kChunkTiles> masks;
@@ -402,7 +402,8 @@ class Sampler {
         if (p.best < threshold || first >= stop) continue;
         counts[i] = {};
         counts[i].scanned = stop - first;
-        collect(masks.data() + i * tiles, tiles, tile * kernels::kTile, first, stop, worker.open[i]);
+        collect(masks.data() + i * tiles, tiles, tile * kernels::kTile, first, stop,
+                worker.open[i]);
         before[i] = seen[p.id];
         pending[i] = p.pending;
         seen[p.id] = static_cast<std::uint32_t>(stop);
@@ -443,7 +444,8 @@ class Sampler {
     for (std::size_t t = 0; t < tiles; ++t) {
       const std::size_t start = base + t * kernels::kTile;
       std::uint64_t bits = masks[t];
-      if (first > start) bits &= first - start < kernels::kTile ? ~std::uint64_t{0} << (first - start) : 0;
+      if (first > start)
+        bits &= first - start < kernels::kTile ? ~std::uint64_t{0} << (first - start) : 0;
       if (end < start + kernels::kTile) bits &= (std::uint64_t{1} << (end - start)) - 1;
       for (; bits != 0; bits &= bits - 1) {
         out.centre.push_back(static_cast<std::uint32_t>(start) +
@@ -473,8 +475,8 @@ class Sampler {
   }
 
   // Full distances of a point to its open candidates, likeliest first: they may settle the rest, or
-  // take the point below the threshold, and then the rest can wait. Returns false when too many wait
-  // to be kept as pending: the point then has not seen these candidates.
+  // take the point below the threshold, and then the rest can wait. Returns false when too many
+  // wait to be kept as pending: the point then has not seen these candidates.
   bool measure(Probe& p, float threshold, const Candidates& open, Counts& counts,
                Worker& worker) const {
     const std::size_t last = sketch_.levels() - 1;
@@ -536,8 +538,8 @@ class Sampler {
     open.acc.resize(n);
     open.dot.assign(n, 0.0f);
     for (std::size_t i = 0; i < n; ++i) open.y[i] = centres_.sketch_of(open.centre[i]);
-    for (std::size_t level = std::min<std::size_t>(1, sketch_.levels() - 1); level < sketch_.levels();
-         ++level) {
+    for (std::size_t level = std::min<std::size_t>(1, sketch_.levels() - 1);
+         level < sketch_.levels(); ++level) {
       const std::size_t from = level <= 1 ? 0 : sketch_.width(level - 1);
       kernels::add_dots(p.sketch, open.y.data(), n, from, sketch_.width(level), open.dot.data());
       const float r = sketch_.r(p.sketch, level);
@@ -762,8 +764,8 @@ class Sampler {
         near_y_[i] = sketches_.row(active_[near_[i]]);
       }
       const std::size_t from = level == 1 ? 0 : sketch_.width(level - 1);
-      kernels::add_dots(centres_.sketch_of(c), near_y_.data(), near_.size(), from, sketch_.width(level),
-                        near_dot_.data());
+      kernels::add_dots(centres_.sketch_of(c), near_y_.data(), near_.size(), from,
+                        sketch_.width(level), near_dot_.data());
       std::size_t kept = 0;
       for (std::size_t i = 0; i < near_.size(); ++i) {
         const Centres::Facts& facts = centres_.facts(c, level);
@@ -814,9 +816,9 @@ class Sampler {
     const Counts& c = last_counts_;
     const double full = static_cast<double>(points_.cols) / 1024;
     const double pairs = static_cast<double>(c.scanned);
-    const double sketched = pairs + 8.0 * static_cast<double>(c.passed[0]) +
-                            full * (60.0 * static_cast<double>(c.exact) +
-                                    500.0 * static_cast<double>(c.touched));
+    const double sketched =
+        pairs + 8.0 * static_cast<double>(c.passed[0]) +
+        full * (60.0 * static_cast<double>(c.exact) + 500.0 * static_cast<double>(c.touched));
     const double dense = full * (30.0 * pairs + 500.0 * static_cast<double>(last_active_));
     return sketched > dense;
   }
@@ -835,8 +837,8 @@ class Sampler {
   }
 
   void report() {
-    const double part =
-        static_cast<double>(result_.picks.size()) / static_cast<double>(std::max<std::size_t>(1, count_));
+    const double part = static_cast<double>(result_.picks.size()) /
+                        static_cast<double>(std::max<std::size_t>(1, count_));
     report_progress(prepared_ + (1 - prepared_) * std::min(1.0, part) * 0.999);
   }
 
@@ -854,8 +856,7 @@ class Sampler {
     for (std::size_t level = 0; level < sketch_.levels(); ++level) {
       const bool last = level + 1 == sketch_.levels();
       const std::uint64_t left = last ? total_.exact : total_.passed[level];
-      result_.stages.push_back(
-          {fmt::format("sketch {}", sketch_.width(level)), open - left});
+      result_.stages.push_back({fmt::format("sketch {}", sketch_.width(level)), open - left});
       open = left;
     }
     result_.stages.push_back({"exact", total_.exact + total_.dense});
@@ -873,10 +874,10 @@ class Sampler {
   Vectors sketches_;       // of the points
   Vectors base_sketches_;  // of the base
   Centres centres_{sketch_};
-  std::vector<float> bound_;         // of each point: canonical squared distance, or above it
+  std::vector<float> bound_;              // of each point: canonical squared distance, or above it
   std::vector<std::uint32_t> seen_;       // the end of the picks that bound accounts for
   std::vector<std::uint32_t> base_seen_;  // and of the base
-  std::vector<Pending> pending_;     // and which of them it leaves open
+  std::vector<Pending> pending_;          // and which of them it leaves open
   std::vector<Worker> workers_;
   GreedyResult result_;
   bool finished_ = false;
@@ -910,7 +911,8 @@ class Sampler {
 
 void check(VectorView points, VectorView base, const GreedyOptions& options) {
   const auto fail = [](Error::Kind kind, const std::string& what) { throw Error(kind, what); };
-  if (options.count == 0) fail(Error::Kind::kUsage, "a count of 0 picks nothing; ask for at least 1");
+  if (options.count == 0)
+    fail(Error::Kind::kUsage, "a count of 0 picks nothing; ask for at least 1");
   if (points.rows == 0 || points.cols == 0) {
     fail(Error::Kind::kInput, fmt::format("{}: no vectors ({} rows of {})", options.points_name,
                                           points.rows, points.cols));

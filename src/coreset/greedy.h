@@ -18,8 +18,8 @@ struct GreedyTuning {
   bool adaptive = true;
 };
 
-/// greedy_sample with a tuning and, where `initial` is given, with squared distances that the points
-/// start from instead of a first pick (used with an empty base only).
+/// greedy_sample with a tuning and, where `initial` is given, with squared distances that the
+/// points start from instead of a first pick (used with an empty base only).
 GreedyResult greedy_sample_tuned(VectorView points, VectorView base, const GreedyOptions& options,
                                  Threads& threads, const GreedyTuning& tuning,
                                  const std::vector<float>* initial = nullptr);

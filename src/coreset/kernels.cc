@@ -7,7 +7,7 @@
 
 // Only targets with a fused multiply-add (and the plain baseline, which calls std::fma): the
 // canonical distance is defined by it. Scalable vectors cannot be held in arrays.
-#define HWY_DISABLED_TARGETS                                                          \
+#define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "coreset/kernels.cc"
@@ -321,8 +321,8 @@ uint64_t ScanTile(const float* y, float r, float h, const float* tile, const flo
   for (size_t c = 0; c < kTile; c += kStep) {
     V sum[kScanVectors];
     for (int v = 0; v < kScanVectors; ++v) {
-      sum[v] = fused(hn::Set(f, r), hn::LoadU(f, tile + width * kTile + c + v * kLanes),
-                     hn::Set(f, h));
+      sum[v] =
+          fused(hn::Set(f, r), hn::LoadU(f, tile + width * kTile + c + v * kLanes), hn::Set(f, h));
     }
     const float* row = tile + c;
     for (size_t k = 0; k < width; ++k, row += kTile) {
@@ -397,8 +397,8 @@ HWY_EXPORT(ScanTile);
 HWY_EXPORT(AddDots);
 HWY_EXPORT(NotBelow);
 
-void squared_distances(const float* const* a, std::size_t na, const float* const* b,
-                       std::size_t nb, std::size_t d, float* out) {
+void squared_distances(const float* const* a, std::size_t na, const float* const* b, std::size_t nb,
+                       std::size_t d, float* out) {
   HWY_DYNAMIC_DISPATCH(SquaredDistances)(a, na, b, nb, d, out);
 }
 

@@ -11,8 +11,8 @@
 namespace contcore::kernels {
 
 /// Canonical squared distances of na vectors to nb vectors: out[i * nb + j] = |a[i] − b[j]|².
-void squared_distances(const float* const* a, std::size_t na, const float* const* b,
-                       std::size_t nb, std::size_t d, float* out);
+void squared_distances(const float* const* a, std::size_t na, const float* const* b, std::size_t nb,
+                       std::size_t d, float* out);
 
 /// out = row − centre, and the canonical squared distance of the two.
 float subtract(const float* row, const float* centre, std::size_t d, float* out);

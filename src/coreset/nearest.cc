@@ -1,7 +1,7 @@
-// Exact nearest neighbours: a cascade of ever dearer tests, each of which certifies that a vector, or
-// a whole tile of them, is farther than the best found so far (coreset/tiles.h has the layout). What
-// no sketch can exclude waits in a list until the likeliest have been measured, which excludes most
-// of it.
+// Exact nearest neighbours: a cascade of ever dearer tests, each of which certifies that a vector,
+// or a whole tile of them, is farther than the best found so far (coreset/tiles.h has the layout).
+// What no sketch can exclude waits in a list until the likeliest have been measured, which excludes
+// most of it.
 #include "contcore/nearest.h"
 
 #include <fmt/format.h>
@@ -56,13 +56,13 @@ struct Open {
 struct Query {
   const float* row = nullptr;
   const float* sketch = nullptr;
-  float reach = kInfinity;          // in the sketch, of the k-th best found, errors included
-  std::array<float, 2> gate{};      // of the levels that stand in tiles
-  float last_gate = -kInfinity;     // of the last level
-  float nearest_acc = -kInfinity;   // the largest test value measured so far
-  std::vector<Found> found;         // at most k, sorted
+  float reach = kInfinity;           // in the sketch, of the k-th best found, errors included
+  std::array<float, 2> gate{};       // of the levels that stand in tiles
+  float last_gate = -kInfinity;      // of the last level
+  float nearest_acc = -kInfinity;    // the largest test value measured so far
+  std::vector<Found> found;          // at most k, sorted
   std::vector<std::uint32_t> seeds;  // places measured as a first guess, sorted
-  std::vector<Open> open;           // passed every level, not measured
+  std::vector<Open> open;            // passed every level, not measured
 };
 
 struct Scratch {
@@ -84,16 +84,17 @@ struct NearestIndex::Index {
       : d(vectors.cols), sketch(vectors, {}, choose_widths(vectors), threads), tiles(sketch) {
     check(vectors, name);
     std::vector<Vectors> sketches;
-    for_batches(vectors, name, threads,
-                [&](std::size_t, const VectorView&, Vectors s) { sketches.push_back(std::move(s)); });
+    for_batches(vectors, name, threads, [&](std::size_t, const VectorView&, Vectors s) {
+      sketches.push_back(std::move(s));
+    });
     tiles.build(vectors, std::move(sketches), kBatch);
     next_id = static_cast<std::int64_t>(vectors.rows);
   }
 
   void check(const VectorView& vectors, const std::string& name) const {
     if (vectors.cols != d) {
-      throw Error(Error::Kind::kInput, fmt::format("{} has {} dimensions, but the index has {}",
-                                                   name, vectors.cols, d));
+      throw Error(Error::Kind::kInput,
+                  fmt::format("{} has {} dimensions, but the index has {}", name, vectors.cols, d));
     }
     if (tiles.places() + vectors.rows >= std::numeric_limits<std::uint32_t>::max()) {
       throw Error(Error::Kind::kInput, fmt::format("{}: more than 4 billion vectors", name));
@@ -121,8 +122,9 @@ struct NearestIndex::Index {
     const std::int64_t first_id = next_id;
     know_places();
     std::vector<Vectors> sketches;  // all of them first: nothing is added if one is bad
-    for_batches(vectors, name, threads,
-                [&](std::size_t, const VectorView&, Vectors s) { sketches.push_back(std::move(s)); });
+    for_batches(vectors, name, threads, [&](std::size_t, const VectorView&, Vectors s) {
+      sketches.push_back(std::move(s));
+    });
     for (std::size_t i = 0; i < vectors.rows; ++i) {
       const float* row = sketches[i / kBatch].row(i % kBatch);
       place_of[next_id] = tiles.put(vectors, i, row, next_id);
@@ -166,19 +168,20 @@ struct NearestIndex::Index {
     std::vector<Scratch> scratch(threads.count());
     for_batches(queries, name, threads,
                 [&](std::size_t at, const VectorView& batch, const Vectors& sketches) {
-      const std::size_t n = batch.rows;
-      const std::size_t group =
-          std::clamp<std::size_t>(n / (8 * threads.count()) / 4 * 4, 4, kMostGroup);
-      threads.run((n + group - 1) / group, [&](std::size_t item, std::size_t worker) {
-        const std::size_t first = item * group;
-        search_group(batch, sketches, first, std::min(group, n - first), k, scratch[worker],
-                     result.distances.data() + (at + first) * k,
-                     result.ids.data() + (at + first) * k);
-      });
-      if (progress && !progress(static_cast<double>(at + n) / static_cast<double>(queries.rows))) {
-        throw Error(Error::Kind::kCancelled, "stopped");
-      }
-    });
+                  const std::size_t n = batch.rows;
+                  const std::size_t group =
+                      std::clamp<std::size_t>(n / (8 * threads.count()) / 4 * 4, 4, kMostGroup);
+                  threads.run((n + group - 1) / group, [&](std::size_t item, std::size_t worker) {
+                    const std::size_t first = item * group;
+                    search_group(batch, sketches, first, std::min(group, n - first), k,
+                                 scratch[worker], result.distances.data() + (at + first) * k,
+                                 result.ids.data() + (at + first) * k);
+                  });
+                  if (progress &&
+                      !progress(static_cast<double>(at + n) / static_cast<double>(queries.rows))) {
+                    throw Error(Error::Kind::kCancelled, "stopped");
+                  }
+                });
     for (const Scratch& s : scratch) result.exact += s.exact;
     return result;
   }
@@ -273,10 +276,9 @@ struct NearestIndex::Index {
     if (best == n) return;
     rank(q, best * kernels::kTile, tiles.held(best), scratch);
     const std::size_t count = std::min(k, scratch.order.size());
-    std::partial_sort(scratch.order.begin(),
-                      scratch.order.begin() + static_cast<std::ptrdiff_t>(count),
-                      scratch.order.end(),
-                      [](const Open& a, const Open& b) { return a.acc > b.acc; });
+    std::partial_sort(
+        scratch.order.begin(), scratch.order.begin() + static_cast<std::ptrdiff_t>(count),
+        scratch.order.end(), [](const Open& a, const Open& b) { return a.acc > b.acc; });
     scratch.places.clear();
     for (std::size_t i = 0; i < count; ++i) scratch.places.push_back(scratch.order[i].place);
     if (count > 0) q.nearest_acc = scratch.order[0].acc;

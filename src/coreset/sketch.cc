@@ -149,7 +149,8 @@ Vectors principal_directions(const Vectors& sample, std::size_t width, Threads& 
 }
 
 // The blocks' column sums, added in order and divided.
-std::vector<float> mean_of_blocks(const std::vector<double>& sums, std::size_t rows, std::size_t d) {
+std::vector<float> mean_of_blocks(const std::vector<double>& sums, std::size_t rows,
+                                  std::size_t d) {
   std::vector<float> mean(d);
   for (std::size_t j = 0; j < d; ++j) {
     double sum = 0;
@@ -170,9 +171,7 @@ void prefetch_row(const VectorView& vectors, std::size_t i) {
 
 Sketch::Sketch(VectorView vectors, VectorView more, std::vector<std::size_t> widths,
                Threads& threads)
-    : d_(vectors.cols),
-      widths_(std::move(widths)),
-      centre_(vectors.cols, 0.0f) {
+    : d_(vectors.cols), widths_(std::move(widths)), centre_(vectors.cols, 0.0f) {
   canonical_error_ = gamma(static_cast<double>(d_) / 32 + 10);
   for (const std::size_t w : widths_) dot_error_.push_back(gamma(static_cast<double>(w) + 16));
   underflow_ = static_cast<double>(d_) * kUnderflow;
@@ -300,7 +299,8 @@ void Sketch::finish_row(const float* y, float norm, float* row) const {
   for (std::size_t level = 0; level < levels(); ++level) {
     for (; j < widths_[level]; ++j) rest -= static_cast<double>(y[j]) * static_cast<double>(y[j]);
     r[level] = static_cast<float>(std::sqrt(std::max(0.0, rest)));
-    r[levels() + level] = round_up(error(level, static_cast<double>(norm), static_cast<double>(r[level])));
+    r[levels() + level] =
+        round_up(error(level, static_cast<double>(norm), static_cast<double>(r[level])));
   }
   r[2 * levels()] = norm;
 }

@@ -1,9 +1,9 @@
 // The contractive sketch: short vectors whose distances never exceed the true ones.
 //
-// For orthonormal directions V and a centre µ let z' = z − µ, y = Vᵀz' and r = √(‖z'‖² − ‖y‖²). Then
-// φ(z) = (y, r) satisfies ‖φ(a) − φ(b)‖ ≤ ‖a − b‖: outside span V the two residuals differ by at
-// least the difference of their lengths. Nested prefixes of V give a cascade of levels, each with
-// its own residual. docs/method.md derives the margins that make the bound safe in float32.
+// For orthonormal directions V and a centre µ let z' = z − µ, y = Vᵀz' and r = √(‖z'‖² − ‖y‖²).
+// Then φ(z) = (y, r) satisfies ‖φ(a) − φ(b)‖ ≤ ‖a − b‖: outside span V the two residuals differ by
+// at least the difference of their lengths. Nested prefixes of V give a cascade of levels, each
+// with its own residual. docs/method.md derives the margins that make the bound safe in float32.
 #pragma once
 
 #include <cmath>
@@ -19,9 +19,9 @@
 
 namespace contcore {
 
-inline constexpr double kUnit = 0x1p-24;         // unit roundoff of float32
-inline constexpr double kUnderflow = 0x1p-148;   // what one operation can lose below the normals
-inline constexpr double kSplit = 0x1p-10;        // η of (x + y)² ≤ (1 + η) x² + (1 + 1/η) y²
+inline constexpr double kUnit = 0x1p-24;        // unit roundoff of float32
+inline constexpr double kUnderflow = 0x1p-148;  // what one operation can lose below the normals
+inline constexpr double kSplit = 0x1p-10;       // η of (x + y)² ≤ (1 + η) x² + (1 + 1/η) y²
 inline constexpr double kSlack = 1.0 + 0x1p-30;  // covers the float64 arithmetic of the margins
 
 /// At least x: a step of 2^-23 of the value is never less than half a unit in the last place, which
@@ -45,8 +45,9 @@ class Sketch {
   Sketch() = default;
 
   /// Directions fitted to a sample of the vectors and of `more`, if any, that they will be compared
-  /// with (the leading principal ones, nearly: any orthonormal directions are valid). `widths` are the levels' numbers of directions, increasing
-  /// multiples of 16; no widths make a sketch with a centre and no levels.
+  /// with (the leading principal ones, nearly: any orthonormal directions are valid). `widths` are
+  /// the levels' numbers of directions, increasing multiples of 16; no widths make a sketch with a
+  /// centre and no levels.
   Sketch(VectorView vectors, VectorView more, std::vector<std::size_t> widths, Threads& threads);
 
   std::size_t levels() const { return widths_.size(); }
@@ -61,7 +62,9 @@ class Sketch {
   }
   std::size_t row_floats() const { return row_floats(widths_); }
   float r(const float* row, std::size_t level) const { return row[total_width() + level]; }
-  float e(const float* row, std::size_t level) const { return row[total_width() + levels() + level]; }
+  float e(const float* row, std::size_t level) const {
+    return row[total_width() + levels() + level];
+  }
   float norm(const float* row) const { return row[total_width() + 2 * levels()]; }
 
   /// Sketches all vectors in one pass over them, threads sharing the rows. Where `mean` is given it

@@ -59,8 +59,8 @@ void SyntheticFeatures::make_block(std::size_t b, std::size_t n, float* out) con
     const float* pointers[kernels::kProjectRows];
     for (std::size_t i = 0; i < rows; ++i) {
       const auto at = std::lower_bound(weight_.begin(), weight_.end(), random.uniform());
-      const auto c = std::min<std::size_t>(kClusters - 1,
-                                           static_cast<std::size_t>(at - weight_.begin()));
+      const auto c =
+          std::min<std::size_t>(kClusters - 1, static_cast<std::size_t>(at - weight_.begin()));
       for (std::size_t j = 0; j < latent_; ++j) {
         latent.row(i)[j] = centres_.row(c)[j] + width_[c] * spread_[j] * quick_normal(random);
       }
@@ -69,7 +69,8 @@ void SyntheticFeatures::make_block(std::size_t b, std::size_t n, float* out) con
     kernels::project(pointers, rows, latent_, panels_.data(), padded, projected.data(), padded);
     for (std::size_t i = 0; i < rows; ++i) {
       for (std::size_t j = 0; j < d_; ++j) {
-        out[(first + i) * d_ + j] = offset_[j] + projected.row(i)[j] + kNoise * quick_normal(random);
+        out[(first + i) * d_ + j] =
+            offset_[j] + projected.row(i)[j] + kNoise * quick_normal(random);
       }
     }
   }

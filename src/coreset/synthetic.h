@@ -17,7 +17,8 @@ class SyntheticFeatures {
   /// One seed, one kind of product.
   SyntheticFeatures(std::size_t dimension, std::uint64_t seed, Threads& threads);
 
-  /// Rows come in blocks of kBlock; block b is the same whenever it is made. Writes n ≤ kBlock rows.
+  /// Rows come in blocks of kBlock; block b is the same whenever it is made. Writes n ≤ kBlock
+  /// rows.
   static constexpr std::size_t kBlock = 1024;
   void make_block(std::size_t b, std::size_t n, float* out) const;
 
@@ -27,12 +28,12 @@ class SyntheticFeatures {
   std::size_t d_;
   std::uint64_t seed_;
   std::size_t latent_;
-  std::vector<float> spread_;          // standard deviation along each latent direction
-  Vectors centres_;                    // of the clusters, in latent coordinates
-  std::vector<float> width_;           // of each cluster
-  std::vector<double> weight_;         // cumulative
-  std::vector<float> offset_;          // the product's mean
-  Vectors panels_;                     // latent × dimension, packed for kernels::project
+  std::vector<float> spread_;   // standard deviation along each latent direction
+  Vectors centres_;             // of the clusters, in latent coordinates
+  std::vector<float> width_;    // of each cluster
+  std::vector<double> weight_;  // cumulative
+  std::vector<float> offset_;   // the product's mean
+  Vectors panels_;              // latent × dimension, packed for kernels::project
 };
 
 }  // namespace contcore

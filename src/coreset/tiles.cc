@@ -36,13 +36,13 @@ class Bisection {
     const std::size_t tiles = (to - from + kernels::kTile - 1) / kernels::kTile;
     const std::size_t middle = from + tiles / 2 * kernels::kTile;
     const auto begin = order_.begin();
-    std::nth_element(begin + static_cast<std::ptrdiff_t>(from),
-                     begin + static_cast<std::ptrdiff_t>(middle),
-                     begin + static_cast<std::ptrdiff_t>(to), [&](std::uint32_t a, std::uint32_t b) {
-                       const float ya = points_.row(a)[j];
-                       const float yb = points_.row(b)[j];
-                       return ya < yb || (ya == yb && a < b);
-                     });
+    std::nth_element(
+        begin + static_cast<std::ptrdiff_t>(from), begin + static_cast<std::ptrdiff_t>(middle),
+        begin + static_cast<std::ptrdiff_t>(to), [&](std::uint32_t a, std::uint32_t b) {
+          const float ya = points_.row(a)[j];
+          const float yb = points_.row(b)[j];
+          return ya < yb || (ya == yb && a < b);
+        });
     split(from, middle);
     split(middle, to);
   }

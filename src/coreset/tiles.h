@@ -75,11 +75,11 @@ class Tiles {
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
   std::vector<std::uint64_t> held_;
-  std::vector<Vectors> storage_;        // the sketches' rows
-  std::vector<Vectors> levels_[2];      // by tile
-  std::vector<Vectors> balls_;          // by tile of tiles
+  std::vector<Vectors> storage_;    // the sketches' rows
+  std::vector<Vectors> levels_[2];  // by tile
+  std::vector<Vectors> balls_;      // by tile of tiles
   Vectors centres_;
-  std::vector<double> radius_;          // of each ball, errors included
+  std::vector<double> radius_;  // of each ball, errors included
 };
 
 }  // namespace contcore
