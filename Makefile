@@ -6,7 +6,7 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 PACKAGES := cmake g++ make libgtest-dev libhwy-dev libeigen3-dev libfmt-dev libcli11-dev \
             nlohmann-json3-dev python3-numpy
-BENCH_PACKAGES := libfaiss-dev libopenblas-dev libgomp1
+BENCH_PACKAGES := libfaiss-dev libopenblas-dev python3-numpy
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h')
 
 .PHONY: build test demo bench install format lint packages
