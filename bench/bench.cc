@@ -107,7 +107,7 @@ struct Bench {
     GreedyOptions options;
     options.count = count;
     GreedyResult ours;
-    const double seconds = best_of(5, [&] { ours = greedy_sample(points, {}, options, threads); });
+    const double seconds = best_of(9, [&] { ours = greedy_sample(points, {}, options, threads); });
     std::vector<std::int64_t> theirs;
     const std::size_t naive_count = quick ? std::min<std::size_t>(count, 60) : count;
     double naive = seconds_of([&] { theirs = naive_greedy(points, naive_count, threads); });
