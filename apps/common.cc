@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "contcore/error.h"
+#include "coreset/sketch.h"
 
 namespace contcore::app {
 namespace {
@@ -147,10 +148,7 @@ void check_finite(VectorView vectors, const std::string& name) {
     if (i % 4096 == 0) stop_if_asked();
     const float* row = vectors.row(i, scratch.data());
     for (std::size_t j = 0; j < vectors.cols; ++j) {
-      if (std::isfinite(row[j])) continue;
-      throw Error(Error::Kind::kInput,
-                  fmt::format("{}: row {}, column {} is {}; remove or repair that row", name, i, j,
-                              std::isnan(row[j]) ? "not a number (NaN)" : "infinite"));
+      if (!std::isfinite(row[j])) throw_not_finite(name, i, j, row[j]);
     }
   }
 }

@@ -133,8 +133,8 @@ void run(const std::string& folder, std::size_t thread_count) {
       "contcore demo: {} generated patch features of {} numbers (a stand-in for a product's "
       "good images)\n\n",
       kPatches, kDimension);
-  const SyntheticFeatures product(kDimension, 1, threads);
-  const SyntheticFeatures other(kDimension, 2, threads);
+  const SyntheticFeatures product(kDimension, 1);
+  const SyntheticFeatures other(kDimension, 2);
   const Vectors points = product.make(kPatches, threads);
 
   const Stopwatch watch;

@@ -197,14 +197,14 @@ int run(int argc, char** argv) {
   Vectors features;
   Vectors strange;
   if (files.empty()) {
-    features = SyntheticFeatures(1024, 1, bench.threads).make(163856, bench.threads);
+    features = SyntheticFeatures(1024, 1).make(163856, bench.threads);
   } else {
     features = copy_of(NpyVectors(files[0]).view());
   }
   if (files.size() > 1) {
     strange = copy_of(NpyVectors(files[1]).view());
   } else {
-    strange = SyntheticFeatures(features.cols(), 2, bench.threads).make(7840, bench.threads);
+    strange = SyntheticFeatures(features.cols(), 2).make(7840, bench.threads);
   }
   fmt::print("{} features of {} numbers ({}), {} threads, SIMD {}\n\n", features.rows(),
              features.cols(), files.empty() ? "generated" : files[0], bench.threads.count(),

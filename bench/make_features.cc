@@ -18,8 +18,7 @@ int main(int argc, char** argv) {
   }
   const std::size_t rows = std::strtoull(argv[2], nullptr, 10);
   Threads threads;
-  const SyntheticFeatures product(kDimension, argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 1,
-                                  threads);
+  const SyntheticFeatures product(kDimension, argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 1);
   std::FILE* file = std::fopen(argv[1], "wb");
   if (file == nullptr) {
     fmt::print(stderr, "{}: cannot be created\n", argv[1]);

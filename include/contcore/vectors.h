@@ -30,6 +30,12 @@ struct VectorView {
     return widen(i, scratch);
   }
 
+  /// The n rows from `first` on, as a view of their own.
+  VectorView part(std::size_t first, std::size_t n) const {
+    const std::size_t bytes = cols * (scalar == Scalar::kFloat32 ? 4 : 2);
+    return {static_cast<const char*>(data) + first * bytes, n, cols, scalar};
+  }
+
  private:
   const float* widen(std::size_t i, float* scratch) const;
 };

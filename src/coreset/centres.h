@@ -1,4 +1,4 @@
-// The vectors that others are compared with: a coreset while it grows, or a whole memory.
+// The vectors that points are compared with: a base and a coreset while it grows.
 //
 // Holds of each the sketch, once more with its first level in tiles for kernels::scan, and where to
 // find the full vector, which is not copied.
@@ -28,12 +28,8 @@ class Centres {
   std::size_t size() const { return entries_.size(); }
   const Sketch& sketch() const { return *sketch_; }
 
-  /// Puts vector i of `vectors`, which must stay where it is, with its sketch at place c ≤ size();
-  /// at size() the set grows by one.
-  void put(std::size_t c, const VectorView& vectors, std::size_t i, const float* sketch);
-
-  /// Makes centre c fail every test of its sketch, whatever it is compared with.
-  void hide(std::size_t c);
+  /// Adds vector i of `vectors`, which must stay where it is, with its sketch.
+  void add(const VectorView& vectors, std::size_t i, const float* sketch);
 
   const float* row(std::size_t c, float* scratch) const { return entries_[c].row(0, scratch); }
   const float* sketch_of(std::size_t c) const { return sketches_[c / kChunk].row(c % kChunk); }

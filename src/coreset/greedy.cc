@@ -139,7 +139,7 @@ class Sampler {
     base_seen_.assign(base_.rows > 0 ? points_.rows : 0, 0);
     pending_.assign(sketch_.levels() > 0 ? points_.rows : 0, kNothingPending);
     for (std::size_t i = 0; i < base_.rows; ++i) {
-      centres_.put(i, base_, i, base_sketches_.row(i));
+      centres_.add(base_, i, base_sketches_.row(i));
     }
     if (initial != nullptr) {
       bound_ = *initial;
@@ -229,7 +229,7 @@ class Sampler {
   void pick(std::size_t i, float squared_radius) {
     result_.picks.push_back(static_cast<std::int64_t>(i));
     result_.radii.push_back(std::sqrt(squared_radius));
-    centres_.put(centres_.size(), points_, i, sketches_.row(i));
+    centres_.add(points_, i, sketches_.row(i));
     bound_[i] = kPicked;
   }
 
@@ -409,7 +409,7 @@ class Sampler {
         seen[p.id] = static_cast<std::uint32_t>(stop);
         touch[i] = !settle(p, threshold, worker.open[i], counts[i]);
         if (touch[i]) {
-          prefetch_row(p.id);
+          prefetch_row(points_, p.id);
         } else {
           worker.counts.add(counts[i]);
         }
@@ -428,13 +428,6 @@ class Sampler {
       }
       tile += tiles;
     }
-  }
-
-  // Every eighth line: enough to set the hardware's own prefetching going.
-  void prefetch_row(std::size_t i) const {
-    if (points_.scalar != Scalar::kFloat32) return;
-    const float* row = points_.row(i, nullptr);
-    for (std::size_t at = 0; at < points_.cols; at += 128) __builtin_prefetch(row + at, 0, 1);
   }
 
   // The centres in [first, end) whose bits are set, bit 0 being `base`.

@@ -34,11 +34,6 @@ std::vector<std::size_t> choose_widths(VectorView vectors) {
   return {16, 64, 192};
 }
 
-VectorView part_of(const VectorView& vectors, std::size_t first, std::size_t n) {
-  const std::size_t bytes = vectors.cols * (vectors.scalar == Scalar::kFloat32 ? 4 : 2);
-  return {static_cast<const char*>(vectors.data) + first * bytes, n, vectors.cols, vectors.scalar};
-}
-
 struct Found {
   float distance;  // squared
   std::int64_t id;
@@ -106,7 +101,7 @@ struct NearestIndex::Index {
   void for_batches(const VectorView& vectors, const std::string& name, Threads& threads,
                    Use use) const {
     for (std::size_t first = 0; first < vectors.rows; first += kBatch) {
-      const VectorView batch = part_of(vectors, first, std::min(kBatch, vectors.rows - first));
+      const VectorView batch = vectors.part(first, std::min(kBatch, vectors.rows - first));
       Vectors sketches;
       try {
         sketches = sketch.embed(batch, name, threads);

@@ -160,13 +160,6 @@ std::vector<float> mean_of_blocks(const std::vector<double>& sums, std::size_t r
   return mean;
 }
 
-// Every eighth line: enough to set the hardware's own prefetching going.
-void prefetch_row(const VectorView& vectors, std::size_t i) {
-  if (vectors.scalar != Scalar::kFloat32) return;
-  const float* row = vectors.row(i, nullptr);
-  for (std::size_t at = 0; at < vectors.cols; at += 128) __builtin_prefetch(row + at, 0, 1);
-}
-
 }  // namespace
 
 Sketch::Sketch(VectorView vectors, VectorView more, std::vector<std::size_t> widths,
@@ -358,15 +351,19 @@ std::vector<float> mean_of(VectorView vectors, Threads& threads) {
   return mean_of_blocks(sums, vectors.rows, vectors.cols);
 }
 
+void throw_not_finite(const std::string& name, std::size_t row, std::size_t column, float value) {
+  throw Error(Error::Kind::kInput,
+              fmt::format("{}: row {}, column {} is {}; remove or repair that row", name, row,
+                          column, std::isnan(value) ? "not a number (NaN)" : "infinite"));
+}
+
 void throw_bad_row(VectorView vectors, const std::string& name) {
   std::vector<float> scratch(vectors.cols);
   for (std::size_t i = 0; i < vectors.rows; ++i) {
     const float* row = vectors.row(i, scratch.data());
     for (std::size_t j = 0; j < vectors.cols; ++j) {
       if (std::isfinite(row[j])) continue;
-      throw Error(Error::Kind::kInput,
-                  fmt::format("{}: row {}, column {} is {}; remove or repair that row", name, i, j,
-                              std::isnan(row[j]) ? "not a number (NaN)" : "infinite"));
+      throw_not_finite(name, i, j, row[j]);
     }
   }
   throw Error(Error::Kind::kInput,

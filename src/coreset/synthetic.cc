@@ -21,7 +21,7 @@ float quick_normal(Random& random) {
 
 }  // namespace
 
-SyntheticFeatures::SyntheticFeatures(std::size_t dimension, std::uint64_t seed, Threads&)
+SyntheticFeatures::SyntheticFeatures(std::size_t dimension, std::uint64_t seed)
     : d_(dimension), seed_(seed), latent_(std::min<std::size_t>(256, dimension)) {
   Random random(seed * 0x9e3779b97f4a7c15u + 1);
   for (std::size_t j = 0; j < latent_; ++j) {

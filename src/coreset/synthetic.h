@@ -15,7 +15,7 @@ namespace contcore {
 class SyntheticFeatures {
  public:
   /// One seed, one kind of product.
-  SyntheticFeatures(std::size_t dimension, std::uint64_t seed, Threads& threads);
+  SyntheticFeatures(std::size_t dimension, std::uint64_t seed);
 
   /// Rows come in blocks of kBlock; block b is the same whenever it is made. Writes n ≤ kBlock
   /// rows.

@@ -11,11 +11,6 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-VectorView one_of(const VectorView& vectors, std::size_t i) {
-  const std::size_t bytes = vectors.cols * (vectors.scalar == Scalar::kFloat32 ? 4 : 2);
-  return {static_cast<const char*>(vectors.data) + i * bytes, 1, vectors.cols, vectors.scalar};
-}
-
 // Orders points so that each run of kTile lies close together: halves them, at a multiple of kTile,
 // along the coordinate in which they spread most, and again.
 class Bisection {
@@ -95,7 +90,7 @@ void Tiles::build(const VectorView& vectors, std::vector<Vectors> sketches,
   }
   slots_.reserve(vectors.rows);
   for (const std::uint32_t i : order) {
-    slots_.push_back({one_of(vectors, i), sketch_at(i), 0, static_cast<std::int64_t>(i)});
+    slots_.push_back({vectors.part(i, 1), sketch_at(i), 0, static_cast<std::int64_t>(i)});
   }
   for (std::size_t t = 0; t < tiles(); ++t) add_tile();
   for (std::size_t place = 0; place < slots_.size(); ++place) write(place);
@@ -115,7 +110,7 @@ std::uint32_t Tiles::put(const VectorView& vectors, std::size_t i, const float* 
     free_.pop_back();
   }
   Slot& slot = slots_[place];
-  slot.vector = one_of(vectors, i);
+  slot.vector = vectors.part(i, 1);
   slot.id = id;
   std::copy(sketch, sketch + sketch_->row_floats(), slot.sketch);
   write(place);
