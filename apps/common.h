@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "contcore/memory.h"
 #include "contcore/vectors.h"
 
 namespace contcore::app {
@@ -31,6 +32,21 @@ void check_finite(VectorView vectors, const std::string& name);
 
 /// "3 vectors", "1 vector".
 std::string counted(std::uint64_t count, const std::string& thing);
+
+/// "a, b" from "a,b": the names between commas.
+std::vector<std::string> split_names(const std::string& text);
+
+/// The false-alarm rate that thresholds are shown for unless another is asked for.
+inline constexpr double kFalseAlarms = 0.05;
+
+/// What a threshold promises, in a sentence.
+std::string threshold_text(const Threshold& threshold);
+
+/// Throws Error (kInput) if a file of that name could not be written.
+void check_writable(const std::string& path);
+
+/// Prints on stdout; throws Error (kInput) if that fails for another reason than that nobody reads.
+void print_result(const std::string& text);
 
 /// A remark for the person at the terminal, on stderr.
 void note(const std::string& text);

@@ -67,17 +67,22 @@ int report_parsing(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Continual visual anomaly detection: coresets and exact nearest neighbours",
-               "contcore");
+  CLI::App app("Visual anomaly detection that keeps learning in a fixed memory", "contcore");
   app.set_version_flag("--version", CONTCORE_VERSION, "Print the version and exit");
   app.require_subcommand(1);
+  contcore::app::add_learn(app);
+  contcore::app::add_inspect(app);
+  contcore::app::add_info(app);
+  contcore::app::add_merge(app);
+  contcore::app::add_backbone(app);
   contcore::app::add_sample(app);
   contcore::app::add_nearest(app);
   contcore::app::add_demo(app);
   app.footer(
       "Example:\n"
-      "  contcore sample features.npy --ratio 0.1 --out picks.npy\n"
-      "Help on a subcommand: contcore sample --help\n"
+      "  contcore learn line.ccm good/ --task bottle\n"
+      "  contcore inspect line.ccm camera/ --heatmaps heatmaps/\n"
+      "Help on a subcommand: contcore learn --help\n"
       "Exit codes: 0 done, 1 internal error, 2 usage, 3 bad input, 4 damaged file, 130 stopped\n");
   try {
     app.parse(argc, argv);

@@ -1,205 +1,273 @@
-// contcore demo: the core at work on generated features, with a page to look at.
+// contcore demo: products that are made up, learned one after another in a memory too small for
+// all.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "commands.h"
 #include "common.h"
-#include "contcore/compare.h"
-#include "contcore/distance.h"
+#include "contcore/detector.h"
 #include "contcore/error.h"
-#include "contcore/greedy.h"
-#include "contcore/nearest.h"
-#include "contcore/samplers.h"
-#include "contcore/threads.h"
-#include "coreset/synthetic.h"
+#include "detector/products.h"
+#include "evaluate/auroc.h"
 #include "progress_line.h"
 
 namespace contcore::app {
 namespace {
 
-constexpr std::size_t kDimension = 1024;
-constexpr std::size_t kPatches = 40000;
-constexpr std::size_t kPicks = 400;
+namespace fs = std::filesystem;
 
-struct Line {
-  std::string name;
-  std::string colour;
-  std::vector<double> x;
-  std::vector<double> y;
+constexpr char kFooter[] =
+    "Example:\n"
+    "  contcore demo --report /tmp/demo\n"
+    "Leaves REPORT/index.html, the pictures, the products and the memory (REPORT/demo.ccm).\n";
+
+constexpr std::size_t kProducts = 5;
+constexpr std::size_t kCapacity = 700;
+constexpr ProductCounts kCounts{40, 10, 18};
+constexpr std::uint64_t kSeed = 1;
+
+struct DemoCommand {
+  std::string report = "demo-report";
+  std::string backbone;
+  std::size_t threads = 0;
 };
 
-Vectors gather(const Vectors& from, const std::vector<std::int64_t>& rows, std::size_t count) {
-  Vectors out(count, from.cols());
-  for (std::size_t i = 0; i < count; ++i) {
-    const float* row = from.row(static_cast<std::size_t>(rows[i]));
-    std::copy(row, row + from.cols(), out.row(i));
+// What one product's test images gave.
+struct Result {
+  double auroc = 0;
+  std::size_t false_alarms = 0;
+  std::size_t good = 0;
+  std::size_t found = 0;
+  std::size_t defects = 0;
+};
+
+using Matrix = std::vector<std::vector<Result>>;  // [step][product]
+
+struct Picture {
+  std::string product;
+  std::string kind;
+  std::string file;  // beside the page
+};
+
+std::string kind_of(const std::string& file) { return fs::path(file).parent_path().filename(); }
+
+Result inspect(const Detector& detector, const std::vector<std::string>& files, Threads& threads,
+               const std::function<void(const Detector::Inspected&)>& each) {
+  Result result;
+  std::vector<float> scores;
+  std::vector<bool> defective;
+  InspectOptions options;
+  options.map = static_cast<bool>(each);
+  detector.inspect(files, options, threads, [&](Detector::Inspected& item) {
+    if (!item.error.empty()) throw Error(Error::Kind::kInternal, item.error);
+    const bool defect = kind_of(item.file) != "good";
+    scores.push_back(item.seen.score);
+    defective.push_back(defect);
+    ++(defect ? result.defects : result.good);
+    if (item.seen.rejected) ++(defect ? result.found : result.false_alarms);
+    if (each) each(item);
+    return !stop_asked();
+  });
+  stop_if_asked();
+  result.auroc = auroc(scores, defective);
+  return result;
+}
+
+// The mean loss of the products before the last since they were best.
+double forgetting(const Matrix& steps) {
+  const std::size_t last = steps.size() - 1;
+  if (last == 0) return 0;
+  double sum = 0;
+  for (std::size_t t = 0; t < last; ++t) {
+    double best = 0;
+    for (std::size_t s = t; s < last; ++s) best = std::max(best, steps[s][t].auroc);
+    sum += best - steps[last][t].auroc;
   }
-  return out;
+  return sum / static_cast<double>(last);
 }
 
-GreedyResult sample(const Vectors& points, Threads& threads) {
-  ProgressLine progress("sampling");
-  GreedyOptions options;
-  options.count = kPicks;
-  options.progress = progress.callback();
-  return greedy_sample(points.view(), {}, options, threads);
+double average(const std::vector<Result>& row) {
+  double sum = 0;
+  for (const Result& result : row) sum += result.auroc;
+  return sum / static_cast<double>(row.size());
 }
 
-// The plain loop that everyone else runs, on as many points as one has patience for.
-double plain_loop_seconds(const Vectors& points, const std::vector<std::int64_t>& picks) {
+void print_row(const std::vector<std::string>& names, const std::vector<Result>& row,
+               const Detector& detector) {
+  std::string line = fmt::format("{:<22}", "after " + names[row.size() - 1]);
+  for (std::size_t t = 0; t < names.size(); ++t) {
+    line += t < row.size() ? fmt::format("{:>9.1f}", 100 * row[t].auroc) : fmt::format("{:>9}", "");
+  }
+  fmt::print("{} {:>8.1f} {:>5}/{}\n", line, 100 * average(row), detector.memory().size(),
+             detector.memory().capacity());
+  std::fflush(stdout);
+}
+
+void print_header(const std::vector<std::string>& names) {
+  std::string line = fmt::format("{:<22}", "image AUROC, %");
+  for (const std::string& name : names) line += fmt::format("{:>9.8}", name);
+  fmt::print("\n{} {:>8} {:>9}\n", line, "mean", "vectors");
+}
+
+std::string table(const std::vector<std::string>& names, const Matrix& steps) {
+  std::string html = "<table><tr><th>image AUROC, %</th>";
+  for (const std::string& name : names) html += fmt::format("<th>{}</th>", name);
+  html += "<th>mean</th></tr>";
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    html += fmt::format("<tr><td>after {}</td>", names[s]);
+    for (std::size_t t = 0; t < names.size(); ++t) {
+      if (t > s) {
+        html += "<td></td>";
+        continue;
+      }
+      const double percent = 100 * steps[s][t].auroc;
+      // From red at chance to green when perfect.
+      html += fmt::format("<td style='background:hsl({:.0f} 60% 50% / .35)'>{:.1f}</td>",
+                          std::clamp((percent - 50) * 2.4, 0.0, 120.0), percent);
+    }
+    html += fmt::format("<td>{:.1f}</td></tr>", 100 * average(steps[s]));
+  }
+  return html + "</table>";
+}
+
+std::string gallery(const std::vector<Picture>& pictures) {
+  std::string html;
+  std::string product;
+  for (const Picture& picture : pictures) {
+    if (picture.product != product) {
+      html += fmt::format("{}<h3>{}</h3><div class='row'>", product.empty() ? "" : "</div>",
+                          picture.product);
+      product = picture.product;
+    }
+    html += fmt::format("<figure><img src='{}' alt='{} of {}'><figcaption>{}</figcaption></figure>",
+                        picture.file, picture.kind, picture.product, picture.kind);
+  }
+  return html + (product.empty() ? "" : "</div>");
+}
+
+std::string page(const std::vector<std::string>& names, const Matrix& steps,
+                 const std::vector<Picture>& pictures, const Detector& detector) {
+  const Memory& memory = detector.memory();
+  std::string html =
+      "<!doctype html><html lang='en'><meta charset='utf-8'>"
+      "<meta name='viewport' content='width=device-width'><title>contcore demo</title>"
+      "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;"
+      "padding:0 1rem;color-scheme:light dark}td,th{padding:.3rem .8rem;text-align:left}"
+      "table{border-collapse:collapse}.row{display:flex;flex-wrap:wrap;gap:.8rem}"
+      "figure{margin:0}img{width:17rem;max-width:100%;display:block}"
+      "figcaption{font-size:.9rem}</style><h1>contcore demo</h1>";
+  html += fmt::format(
+      "<p>{} made-up products, learned one after another into one memory of {} vectors; each "
+      "brings "
+      "more than the memory has room for. After each step every product learned so far is "
+      "inspected. Backbone: {}.</p>",
+      names.size(), memory.capacity(), detector.backbone_text());
+  html += "<h2>What it knows after each step</h2>" + table(names, steps);
+  html += fmt::format(
+      "<p>Forgetting (mean loss since each product was known best): {:.1f} points. Certificate: no "
+      "patch ever learned is farther than {:.3g} from the memory.</p>",
+      100 * forgetting(steps), memory.certificate());
+  html +=
+      "<h2>The verdicts at the end</h2><table><tr><th>product</th><th>vectors</th>"
+      "<th>defects found</th><th>good images rejected</th></tr>";
+  const std::vector<TaskState> states = memory.states();
+  for (std::size_t t = 0; t < names.size(); ++t) {
+    const Result& result = steps.back()[t];
+    html += fmt::format("<tr><td>{}</td><td>{}</td><td>{} of {}</td><td>{} of {}</td></tr>",
+                        names[t], states[t].vectors, result.found, result.defects,
+                        result.false_alarms, result.good);
+  }
+  html +=
+      "</table><h2>What it sees</h2><p>Heat where a patch is far from all that was learned; "
+      "outlined, what lies above the threshold; below, score / threshold.</p>";
+  return html + gallery(pictures) + "</html>\n";
+}
+
+void run(const DemoCommand& command) {
   const Stopwatch watch;
-  std::vector<float> nearest(points.rows(), std::numeric_limits<float>::infinity());
-  for (const std::int64_t pick : picks) {
-    const float* centre = points.row(static_cast<std::size_t>(pick));
-    for (std::size_t i = 0; i < points.rows(); ++i) {
-      nearest[i] = std::min(nearest[i], squared_distance(points.row(i), centre, points.cols()));
+  Threads threads(command.threads);
+  DetectorOptions options;
+  options.backbone = command.backbone;
+  options.capacity = kCapacity;
+  Detector detector(options);
+  fmt::print("contcore demo\nbackbone: {}\n", detector.backbone_text());
+  if (detector.memory().source.at("backbone") == "builtin") {
+    fmt::print(
+        "  A fixed bank of filters, no trained network: expect less. contcore backbone fetch "
+        "resnet50\n  gets one that was trained (it needs npm).\n");
+  }
+  std::vector<std::string> names = product_names();
+  names.resize(std::min(names.size(), kProducts));
+  const std::string products = command.report + "/products";
+  {
+    ProgressLine progress("making products");
+    write_products(products, names, kCounts, kSeed, progress.callback());
+  }
+  print_header(names);
+  Matrix steps;
+  std::vector<Picture> pictures;
+  for (std::size_t s = 0; s < names.size(); ++s) {
+    LearnOptions learn;
+    learn.task = names[s];
+    {
+      ProgressLine progress("learning " + names[s]);
+      learn.progress = progress.callback();
+      detector.learn(find_images({products + "/" + names[s] + "/train/good"}), learn, threads);
     }
-    stop_if_asked();
-  }
-  return watch.seconds();
-}
-
-std::string chart(const std::vector<Line>& lines) {
-  constexpr double kWidth = 760;
-  constexpr double kHeight = 320;
-  double most = 0;
-  double last = 1;
-  for (const Line& line : lines) {
-    for (const double y : line.y) most = std::max(most, y);
-    for (const double x : line.x) last = std::max(last, x);
-  }
-  std::string svg = fmt::format(
-      "<svg viewBox='-60 -10 {} {}' role='img' aria-label='covering radius by memory size'>"
-      "<path d='M0 0V{}H{}' fill='none' stroke='currentColor'/>",
-      kWidth + 80, kHeight + 60, kHeight, kWidth);
-  for (int tick = 0; tick <= 4; ++tick) {
-    svg += fmt::format(
-        "<text x='-8' y='{:.0f}' text-anchor='end'>{:.1f}</text>"
-        "<text x='{:.0f}' y='{}' text-anchor='middle'>{:.0f}</text>",
-        kHeight * (1 - tick / 4.0) + 4, most * tick / 4.0, kWidth * tick / 4.0, kHeight + 20,
-        last * tick / 4.0);
-  }
-  svg += fmt::format("<text x='{}' y='{}' text-anchor='middle'>vectors kept</text>", kWidth / 2,
-                     kHeight + 42);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    svg += fmt::format("<polyline fill='none' stroke='{}' stroke-width='2.5' points='",
-                       lines[i].colour);
-    for (std::size_t k = 0; k < lines[i].x.size(); ++k) {
-      svg += fmt::format("{:.1f},{:.1f} ", lines[i].x[k] / last * kWidth,
-                         kHeight * (1 - lines[i].y[k] / most));
+    std::vector<Result> row;
+    for (std::size_t t = 0; t <= s; ++t) {
+      std::vector<std::string> shown;
+      const auto show = [&](const Detector::Inspected& item) {
+        const std::string kind = kind_of(item.file);
+        if (std::count(shown.begin(), shown.end(), kind) > 0) return;
+        shown.push_back(kind);
+        const std::string file = fmt::format("heatmaps/{}_{}.png", names[t], kind);
+        fs::create_directories(command.report + "/heatmaps");
+        write_image(command.report + "/" + file, draw_inspection(item.image, item.seen));
+        pictures.push_back({names[t], kind, file});
+      };
+      const bool last = s + 1 == names.size();
+      row.push_back(inspect(detector, find_images({products + "/" + names[t] + "/test"}), threads,
+                            last ? std::function<void(const Detector::Inspected&)>(show)
+                                 : std::function<void(const Detector::Inspected&)>()));
     }
-    svg += fmt::format("'/><text x='{}' y='{}' fill='{}'>{}</text>", kWidth - 150, 14 + 20 * i,
-                       lines[i].colour, lines[i].name);
+    steps.push_back(std::move(row));
+    print_row(names, steps.back(), detector);
   }
-  return svg + "</svg>";
-}
-
-void write_page(const std::string& folder, const std::string& body) {
-  std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
-  const std::string path = folder + "/index.html";
-  std::ofstream page(path);
-  page << "<!doctype html><html lang='en'><meta charset='utf-8'>"
-          "<meta name='viewport' content='width=device-width'><title>contcore demo</title>"
-          "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;"
-          "padding:0 1rem;color-scheme:light dark}svg{width:100%;font-size:13px;fill:currentColor}"
-          "td,th{padding:.2rem 1rem .2rem 0;text-align:left}</style>"
-       << body << "</html>\n";
-  page.close();
-  if (!page) {
-    throw Error(Error::Kind::kInput, fmt::format("{}: cannot write: {}; name another folder with "
-                                                 "--report",
-                                                 path, std::strerror(errno)));
-  }
-}
-
-std::vector<std::size_t> sizes_up_to(std::size_t count) {
-  std::vector<std::size_t> sizes;
-  for (const std::size_t part : {20u, 10u, 5u, 3u, 2u, 1u}) sizes.push_back(count / part);
-  return sizes;
-}
-
-void run(const std::string& folder, std::size_t thread_count) {
-  Threads threads(thread_count);
-  fmt::print(
-      "contcore demo: {} generated patch features of {} numbers (a stand-in for a product's "
-      "good images)\n\n",
-      kPatches, kDimension);
-  const SyntheticFeatures product(kDimension, 1);
-  const SyntheticFeatures other(kDimension, 2);
-  const Vectors points = product.make(kPatches, threads);
-
-  const Stopwatch watch;
-  const GreedyResult greedy = sample(points, threads);
-  const double seconds = watch.seconds();
-  const std::vector<std::int64_t> few(greedy.picks.begin(), greedy.picks.begin() + 10);
-  const double plain = plain_loop_seconds(points, few) / 10 * kPicks;
-  fmt::print("greedy coreset    {} of {} vectors in {:.2f} s; every patch within {:.2f} of one\n",
-             greedy.picks.size(), kPatches, seconds, static_cast<double>(greedy.covering_radius));
-  fmt::print("the plain loop    {:.1f} s for the same picks on one thread ({:.0f} times as long)\n",
-             plain, plain / seconds);
-
-  const std::vector<std::int64_t> random = random_sample(kPatches, kPicks, 1);
-  std::vector<Line> lines = {{"greedy", "#2a7de1", {}, {}}, {"random", "#e1572a", {}, {}}};
-  for (const std::size_t size : sizes_up_to(kPicks)) {
-    for (std::size_t which = 0; which < 2; ++which) {
-      const Vectors kept = gather(points, which == 0 ? greedy.picks : random, size);
-      lines[which].x.push_back(static_cast<double>(size));
-      lines[which].y.push_back(
-          static_cast<double>(cover(points.view(), kept.view(), threads).largest));
-      stop_if_asked();
-    }
-  }
-  fmt::print("a random memory   of the same size leaves a patch {:.2f} away\n", lines[1].y.back());
-
-  const Vectors memory = gather(points, greedy.picks, greedy.picks.size());
-  const NearestIndex index(memory.view(), threads);
-  const Vectors strange = other.make(784, threads);
-  const NearestResult known = index.search({points.row(0), 784, kDimension}, 1, threads);
-  const NearestResult unknown = index.search(strange.view(), 1, threads);
-  const float good = *std::max_element(known.distances.begin(), known.distances.end());
-  const auto found = std::count_if(unknown.distances.begin(), unknown.distances.end(),
-                                   [&](float distance) { return distance > good; });
-  fmt::print(
-      "nearest neighbour farthest good patch {:.2f}; {} of 784 patches of another product "
-      "are farther\n",
-      static_cast<double>(good), found);
-
-  std::string stages;
-  for (const GreedyStage& stage : greedy.stages) {
-    stages += fmt::format(
-        "<tr><td>{}</td><td>{:.2f} %</td></tr>", stage.name,
-        100.0 * static_cast<double>(stage.settled) / static_cast<double>(kPatches * kPicks));
-  }
-  write_page(
-      folder,
-      fmt::format("<h1>contcore demo</h1><p>{} generated patch features, {} kept. Lower is "
-                  "better: the distance of the worst-covered patch to the memory.</p>{}"
-                  "<h2>How few distances it took</h2><p>Of {} point–centre pairs, settled by "
-                  "each stage of the cascade ({:.2f} s in all; the plain loop on one thread "
-                  "takes {:.1f} s):</p><table>{}</table>",
-                  kPatches, kPicks, chart(lines), kPatches * kPicks, seconds, plain, stages));
-  fmt::print("\nreport: {}/index.html\n", folder);
+  detector.save(command.report + "/demo.ccm");
+  const std::string html = page(names, steps, pictures, detector);
+  const std::span<const std::byte> parts[] = {std::as_bytes(std::span(html))};
+  write_whole(command.report + "/index.html", parts);
+  fmt::print("\nforgetting {:.1f} points; certificate {:.4g}; {:.0f} s in all\n",
+             100 * forgetting(steps), detector.memory().certificate(), watch.seconds());
+  fmt::print("report: {}/index.html\n", command.report);
 }
 
 }  // namespace
 
 void add_demo(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("demo", "The core at work on generated features");
-  const auto folder = std::make_shared<std::string>("demo-report");
-  const auto threads = std::make_shared<std::size_t>(0);
-  command->add_option("--report", *folder, "Folder for the page it leaves")->capture_default_str();
-  command->add_option("--threads", *threads, "Threads to use; 0: one for each core");
-  command->footer("Example:\n  contcore demo --report /tmp/demo");
-  command->callback([=] { run(*folder, *threads); });
+  auto command = std::make_shared<DemoCommand>();
+  CLI::App* sub = app.add_subcommand("demo", "The whole story on generated products");
+  sub->add_option("--report", command->report,
+                  "Folder for the page it leaves (default: "
+                  "demo-report)")
+      ->type_name("DIR");
+  sub->add_option("--backbone", command->backbone,
+                  "An ONNX file, resnet50 or builtin (default: resnet50 if it was fetched)")
+      ->type_name("FILE");
+  sub->add_option("--threads", command->threads, "Threads to use (default: one for each core)")
+      ->check(CLI::Range(0, 1024))
+      ->type_name("T");
+  sub->footer(kFooter);
+  sub->callback([command] { run(*command); });
 }
 
 }  // namespace contcore::app

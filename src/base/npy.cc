@@ -1,22 +1,21 @@
 #include "contcore/npy.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
+#include <array>
 #include <cerrno>
-#include <cstdlib>
+#include <cstddef>
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "contcore/error.h"
 
 namespace contcore {
@@ -30,26 +29,6 @@ constexpr std::size_t kLongestHeader = 1u << 20;  // real ones have some hundred
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
   throw Error(Error::Kind::kInput, fmt::format("{}: {}", path, what));
 }
-
-std::string reason(int error) { return std::strerror(error); }
-
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  ~File() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-
-  int fd() const { return fd_; }
-  bool is_open() const { return fd_ >= 0; }
-  // Some file systems report a failed write only here.
-  bool close() { return ::close(std::exchange(fd_, -1)) == 0; }
-
- private:
-  int fd_;
-};
 
 // ---- Reading -----------------------------------------------------------------------------------
 
@@ -297,21 +276,6 @@ VectorView vectors_in(std::string_view file, const std::string& path) {
 
 // ---- Writing -----------------------------------------------------------------------------------
 
-[[noreturn]] void fail_to_write(const std::string& path, int error) {
-  fail(path, fmt::format("cannot be written: {}", reason(error)));
-}
-
-bool write_all(int fd, std::string_view bytes) {
-  constexpr std::size_t kMostAtOnce = 1u << 30;
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), std::min(bytes.size(), kMostAtOnce));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
 std::string header_for(std::string_view descr, const std::vector<std::uint64_t>& shape) {
   constexpr std::size_t kAlignment = 64;
   constexpr std::size_t kStart = 10;
@@ -327,98 +291,12 @@ std::string header_for(std::string_view descr, const std::vector<std::uint64_t>&
   return header + dict;
 }
 
-std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == path.npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-// A link stays a link: what it points to is replaced.
-std::string behind_links(const std::string& path) {
-  char* resolved = ::realpath(path.c_str(), nullptr);
-  if (resolved == nullptr) return path;
-  std::string target(resolved);
-  std::free(resolved);
-  return target;
-}
-
-// A new file in the folder, under a name of its own until it is renamed; removed if it never is.
-class Temporary {
- public:
-  Temporary(const std::string& folder, const std::string& target) : file_(create(folder)) {
-    if (!file_.is_open()) fail_to_write(target, errno);
-  }
-  ~Temporary() {
-    if (!name_.empty()) ::unlink(name_.c_str());
-  }
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
-
-  File& file() { return file_; }
-
-  bool rename_to(const std::string& target) {
-    if (::rename(name_.c_str(), target.c_str()) != 0) return false;
-    name_.clear();
-    return true;
-  }
-
- private:
-  int create(const std::string& folder) {
-    static std::atomic<unsigned> made{0};
-    for (;;) {
-      name_ = fmt::format("{}/.contcore-{}-{}.tmp", folder, ::getpid(), made++);
-      const int fd = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-      if (fd >= 0 || errno != EEXIST) {
-        if (fd < 0) name_.clear();
-        return fd;
-      }
-    }
-  }
-
-  std::string name_;
-  File file_;
-};
-
-// Makes the rename last through a power cut. A folder that may be written but not read, or a file
-// system that knows no such thing, is no reason to complain.
-void flush_folder(const std::string& folder, const std::string& target) {
-  File file(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!file.is_open()) return;
-  if (::fsync(file.fd()) != 0 && errno != EINVAL && errno != ENOTSUP) fail_to_write(target, errno);
-}
-
-void write_in_place(const std::string& path, std::string_view header, std::string_view data) {
-  File file(::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
-  if (!file.is_open()) fail_to_write(path, errno);
-  if (!write_all(file.fd(), header) || !write_all(file.fd(), data) || !file.close()) {
-    fail_to_write(path, errno);
-  }
-}
-
-void write_and_rename(const std::string& path, std::string_view header, std::string_view data) {
-  const std::string target = behind_links(path);
-  const std::string folder = folder_of(target);
-  Temporary temporary(folder, path);
-  File& file = temporary.file();
-  if (!write_all(file.fd(), header) || !write_all(file.fd(), data) || ::fsync(file.fd()) != 0 ||
-      !file.close() || !temporary.rename_to(target)) {
-    fail_to_write(path, errno);
-  }
-  flush_folder(folder, path);
-}
-
 void write_array(const std::string& path, std::string_view descr,
                  const std::vector<std::uint64_t>& shape, const void* values, std::size_t bytes) {
   const std::string header = header_for(descr, shape);
-  const std::string_view data(static_cast<const char*>(values), bytes);
-  struct stat info {};
-  const bool exists = ::stat(path.c_str(), &info) == 0;
-  if (exists && S_ISDIR(info.st_mode)) fail_to_write(path, EISDIR);
-  if (exists && !S_ISREG(info.st_mode)) {
-    write_in_place(path, header, data);
-  } else {
-    write_and_rename(path, header, data);
-  }
+  const std::array parts = {std::as_bytes(std::span(header)),
+                            std::span(static_cast<const std::byte*>(values), bytes)};
+  write_whole(path, parts);
 }
 
 std::vector<std::uint64_t> shape_of(const std::string& path, std::size_t values, std::size_t cols) {
@@ -432,22 +310,12 @@ std::vector<std::uint64_t> shape_of(const std::string& path, std::size_t values,
 }  // namespace
 
 NpyVectors::NpyVectors(const std::string& path) {
-  // Not to wait for a writer if it is a pipe.
-  File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file.is_open()) fail(path, fmt::format("cannot be opened: {}", reason(errno)));
-  struct stat info {};
-  if (::fstat(file.fd(), &info) != 0) fail(path, fmt::format("cannot be read: {}", reason(errno)));
-  if (S_ISDIR(info.st_mode)) fail(path, "is a folder, not an .npy file");
-  if (!S_ISREG(info.st_mode)) {
-    fail(path, "is not a regular file; save the vectors to a file on disk first");
-  }
-  if (info.st_size <= 0) fail(path, "is empty; save the vectors with numpy.save");
-
-  bytes_ = static_cast<std::size_t>(info.st_size);
-  mapped_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, file.fd(), 0);
+  const OpenFile open = open_regular(path, "an .npy file (numpy.save makes one)");
+  bytes_ = open.bytes;
+  mapped_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, open.file.fd(), 0);
   if (mapped_ == MAP_FAILED) {
     mapped_ = nullptr;
-    fail(path, fmt::format("cannot be mapped into memory: {}", reason(errno)));
+    fail(path, fmt::format("cannot be mapped into memory: {}", std::strerror(errno)));
   }
   try {
     view_ = vectors_in({static_cast<const char*>(mapped_), bytes_}, path);

@@ -1,0 +1,256 @@
+// contcore backbone: what is in a backbone, how fast it runs here, where to get one.
+#include "contcore/backbone.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backbone/fetch.h"
+#include "base/random.h"
+#include "commands.h"
+#include "common.h"
+#include "contcore/error.h"
+#include "contcore/threads.h"
+#include "progress_line.h"
+
+namespace contcore::app {
+namespace {
+
+struct BackboneCommand {
+  std::string file;
+  std::vector<std::string> layers;
+  std::string size = "224";
+  bool all = false;
+  std::size_t runs = 20;
+  std::string out;
+  CommonOptions common;
+};
+
+constexpr const char* kFooter =
+    "A backbone is an ONNX file, 'builtin' or one that was fetched, by its name.\n"
+    "Example: get a network, see its layers, measure it\n"
+    "  contcore backbone fetch resnet50\n"
+    "  contcore backbone info resnet50 --layers layer2,layer3\n"
+    "  contcore backbone bench resnet50 --size 224 --threads 2\n";
+
+struct Size {
+  std::size_t height = 0;
+  std::size_t width = 0;
+};
+
+// "224" or "240x320".
+Size parse_image_size(const std::string& text) {
+  Size size;
+  const char* end = text.data() + text.size();
+  auto [rest, error] = std::from_chars(text.data(), end, size.height);
+  size.width = size.height;
+  if (error == std::errc() && rest != end && *rest == 'x') {
+    const auto second = std::from_chars(rest + 1, end, size.width);
+    rest = second.ptr;
+    error = second.ec;
+  }
+  if (error != std::errc() || rest != end) {
+    throw Error(
+        Error::Kind::kUsage,
+        fmt::format("--size {} is not a size; write 224 or 240x320 (height x width)", text));
+  }
+  return size;
+}
+
+// ---- info --------------------------------------------------------------------------------------
+
+// Without --all: the chosen layers, and the last of each size of map, which are the usual choice.
+std::vector<LayerShape> shown(const BackboneInfo& info, bool all) {
+  if (all) return info.layers;
+  std::vector<LayerShape> layers;
+  for (std::size_t i = 0; i < info.layers.size(); ++i) {
+    const LayerShape& layer = info.layers[i];
+    const bool last =
+        std::none_of(info.layers.begin() + static_cast<std::ptrdiff_t>(i) + 1, info.layers.end(),
+                     [&](const LayerShape& later) {
+                       return later.height == layer.height && later.width == layer.width;
+                     });
+    if (layer.chosen || (last && layer.height * layer.width > 1)) layers.push_back(layer);
+  }
+  return layers;
+}
+
+std::string info_text(const Backbone& backbone, const BackboneInfo& info, const Size& size,
+                      bool all) {
+  const std::vector<LayerShape> layers = shown(info, all);
+  std::size_t widest = 5;
+  for (const LayerShape& layer : layers) widest = std::max(widest, layer.name.size());
+  std::string text = fmt::format("  {:<{}}  {:<20} {:>8} {:>6} x {:<6}\n", "layer", widest,
+                                 "operator", "channels", "height", "width");
+  for (const LayerShape& layer : layers) {
+    text += fmt::format("{} {:<{}}  {:<20} {:>8} {:>6} x {:<6}\n", layer.chosen ? '*' : ' ',
+                        layer.name, widest, layer.op, layer.channels, layer.height, layer.width);
+  }
+  text += fmt::format("* chosen: {}\n", fmt::join(backbone.layers(), ", "));
+  if (layers.size() < info.layers.size()) {
+    text +=
+        fmt::format("{} more with --all\n", counted(info.layers.size() - layers.size(), "layer"));
+  }
+  text += fmt::format("{:.2f} M parameters and {:.2f} GFLOP an image of {} x {}\n",
+                      static_cast<double>(info.parameters) * 1e-6, info.gflops, size.height,
+                      size.width);
+  return text + fmt::format("sha256 {}\n", backbone.hash());
+}
+
+nlohmann::json info_json(const Backbone& backbone, const BackboneInfo& info, const Size& size) {
+  nlohmann::json object;
+  object["file"] = backbone.file();
+  object["sha256"] = backbone.hash();
+  object["chosen"] = backbone.layers();
+  object["height"] = size.height;
+  object["width"] = size.width;
+  object["parameters"] = info.parameters;
+  object["gflops"] = info.gflops;
+  object["layers"] = nlohmann::json::array();
+  for (const LayerShape& layer : info.layers) {
+    object["layers"].push_back({{"name", layer.name},
+                                {"operator", layer.op},
+                                {"channels", layer.channels},
+                                {"height", layer.height},
+                                {"width", layer.width},
+                                {"chosen", layer.chosen}});
+  }
+  return object;
+}
+
+void run_info(const BackboneCommand& command) {
+  const Size size = parse_image_size(command.size);
+  const Backbone backbone(resolve_backbone(command.file), command.layers);
+  const BackboneInfo info = backbone.info(size.height, size.width);
+  Outputs({}).finish(command.common.json ? json_line(info_json(backbone, info, size))
+                                         : info_text(backbone, info, size, command.all));
+}
+
+// ---- bench -------------------------------------------------------------------------------------
+
+std::vector<float> random_image(const Size& size) {
+  Random random(0);
+  std::vector<float> image(3 * size.height * size.width);
+  for (float& value : image) value = random.gaussian();
+  return image;
+}
+
+void run_bench(const BackboneCommand& command) {
+  if (command.runs == 0) throw Error(Error::Kind::kUsage, "--runs 0 measures nothing");
+  const Size size = parse_image_size(command.size);
+  const Backbone backbone(resolve_backbone(command.file), command.layers);
+  const BackboneInfo info = backbone.info(size.height, size.width);
+  const std::vector<float> image = random_image(size);
+  const std::size_t threads = Threads(command.common.threads).count();
+  auto runner = backbone.runner(threads);
+  const Stopwatch compiling;
+  runner.run(image, size.height, size.width);
+  const double first = compiling.seconds();
+  std::vector<double> seconds;
+  while (seconds.size() < command.runs) {
+    stop_if_asked();
+    const Stopwatch watch;
+    runner.run(image, size.height, size.width);
+    seconds.push_back(watch.seconds());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  const double best = seconds.front();
+  const double median = seconds[seconds.size() / 2];
+  if (command.common.json) {
+    nlohmann::json object;
+    object["file"] = backbone.file();
+    object["layers"] = backbone.layers();
+    object["height"] = size.height;
+    object["width"] = size.width;
+    object["threads"] = threads;
+    object["best_ms"] = best * 1e3;
+    object["median_ms"] = median * 1e3;
+    object["first_ms"] = first * 1e3;
+    object["gflops_per_second"] = info.gflops / best;
+    Outputs({}).finish(json_line(object));
+    return;
+  }
+  Outputs({}).finish(
+      fmt::format("{:.2f} ms an image of {} x {} at best, {:.2f} ms in the median of {}, on {}\n"
+                  "{:.1f} GFLOP/s; the first image of a size takes {:.0f} ms\n",
+                  best * 1e3, size.height, size.width, median * 1e3, counted(command.runs, "run"),
+                  counted(threads, "thread"), info.gflops / best, first * 1e3));
+}
+
+// ---- fetch -------------------------------------------------------------------------------------
+
+void run_fetch(const BackboneCommand& command) {
+  std::string written;
+  {
+    ProgressLine progress(fmt::format("fetching {}", command.file));
+    written = fetch_backbone(command.file, command.out, progress.callback());
+  }
+  const Backbone backbone(written);  // what was written can be run
+  if (command.common.json) {
+    nlohmann::json object;
+    object["file"] = written;
+    object["sha256"] = backbone.hash();
+    Outputs({}).finish(json_line(object));
+    return;
+  }
+  Outputs({}).finish(fmt::format("{}\nsha256 {}\n", written, backbone.hash()));
+}
+
+// ---- options -----------------------------------------------------------------------------------
+
+void add_file(CLI::App& sub, BackboneCommand& command) {
+  sub.add_option("backbone", command.file,
+                 "An ONNX file, the name of one that was fetched, or builtin")
+      ->required()
+      ->type_name("FILE");
+  sub.add_option(
+         "--layers", command.layers,
+         "Tensors, outputs or modules to take features from (default: layer2,layer3, or all "
+         "outputs)")
+      ->delimiter(',')
+      ->type_name("A,B");
+  sub.add_option("--size", command.size, "Image size, such as 224 or 240x320 (default: 224)")
+      ->type_name("SIZE");
+  sub.footer(kFooter);
+}
+
+}  // namespace
+
+void add_backbone(CLI::App& app) {
+  CLI::App* backbone = app.add_subcommand("backbone", "Look at, measure or fetch a network");
+  backbone->require_subcommand(1);
+  backbone->footer(kFooter);
+
+  auto command = std::make_shared<BackboneCommand>();
+  CLI::App* info = backbone->add_subcommand("info", "Layers, shapes, parameters and operations");
+  add_file(*info, *command);
+  info->add_flag("--all", command->all, "List every layer that can be asked for");
+  info->add_flag("--json", command->common.json, "Print the result as one line of JSON");
+  info->callback([command] { run_info(*command); });
+
+  command = std::make_shared<BackboneCommand>();
+  CLI::App* bench = backbone->add_subcommand("bench", "Time for an image, on this machine");
+  add_file(*bench, *command);
+  bench->add_option("--runs", command->runs, "How often to measure (default: 20)")
+      ->check(whole_number())
+      ->type_name("N");
+  command->common.add_to(*bench);
+  bench->callback([command] { run_bench(*command); });
+
+  command = std::make_shared<BackboneCommand>();
+  CLI::App* fetch = backbone->add_subcommand("fetch", "Get a network with pretrained weights");
+  fetch->add_option("name", command->file, "Which: resnet50")->required()->type_name("NAME");
+  fetch->add_option("--out", command->out, "Write the ONNX file here (default: the cache)")
+      ->type_name("FILE");
+  fetch->add_flag("--json", command->common.json, "Print the result as one line of JSON");
+  fetch->footer(kFooter);
+  fetch->callback([command] { run_fetch(*command); });
+}
+
+}  // namespace contcore::app

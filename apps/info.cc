@@ -1,0 +1,125 @@
+// contcore info: what a memory knows.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "commands.h"
+#include "common.h"
+#include "contcore/memory.h"
+
+namespace contcore::app {
+namespace {
+
+constexpr char kFooter[] =
+    "Example:\n"
+    "  contcore info line.ccm\n"
+    "The certificate is proven: no patch ever learned is farther from the memory. The drift of a\n"
+    "task says how much farther its held-out images are from the memory now than at first.\n";
+
+struct InfoCommand {
+  std::string memory;
+  double false_alarms = kFalseAlarms;
+  bool json = false;
+};
+
+double drift(const TaskState& state) {
+  return state.first_score > 0
+             ? static_cast<double>(state.score) / static_cast<double>(state.first_score)
+             : 1;
+}
+
+std::string as_json(const InfoCommand& command, const Memory& memory) {
+  nlohmann::json object = {{"file", command.memory},
+                           {"bytes", std::filesystem::file_size(command.memory)},
+                           {"vectors", memory.size()},
+                           {"capacity", memory.capacity()},
+                           {"dimension", memory.dimension()},
+                           {"q", memory.q()},
+                           {"certificate", memory.certificate()},
+                           {"source", memory.source}};
+  object["tasks"] = nlohmann::json::array();
+  const std::vector<TaskState> states = memory.states();
+  for (std::size_t t = 0; t < states.size(); ++t) {
+    const TaskRecord& task = memory.tasks()[t];
+    nlohmann::json entry = {{"name", task.name},
+                            {"images", task.images},
+                            {"patches", task.patches},
+                            {"picked", task.picked},
+                            {"vectors", states[t].vectors},
+                            {"epsilon", task.epsilon},
+                            {"epsilon_hat", task.epsilon_hat},
+                            {"learned", task.learned},
+                            {"held_out", states[t].held_out},
+                            {"drift", drift(states[t])}};
+    if (const auto threshold = memory.threshold(t, command.false_alarms)) {
+      entry["threshold"] = threshold->score;
+      entry["false_alarms"] = threshold->false_alarms;
+    }
+    object["tasks"].push_back(std::move(entry));
+  }
+  return json_line(object);
+}
+
+std::string as_text(const InfoCommand& command, const Memory& memory) {
+  const double mib =
+      static_cast<double>(std::filesystem::file_size(command.memory)) / (1024.0 * 1024.0);
+  std::string text = fmt::format("{}  {:.1f} MiB\n", command.memory, mib);
+  text += fmt::format("memory       {} of {} vectors of {} numbers, q {}\n", memory.size(),
+                      memory.capacity(), memory.dimension(), memory.q());
+  const auto& source = memory.source;
+  const auto said = [&](const char* key) {
+    const auto found = source.find(key);
+    return found == source.end() ? std::string("?") : found->second;
+  };
+  text += fmt::format("backbone     {} ({}), sha256 {:.12}\n", said("backbone"), said("layers"),
+                      said("backbone.sha256"));
+  text += fmt::format("images       resized to {}, cropped to {}\n", said("resize"), said("crop"));
+  text += fmt::format("certificate  {:.4g}: no patch ever learned is farther from the memory\n\n",
+                      memory.certificate());
+  const std::vector<TaskState> states = memory.states();
+  std::size_t width = 4;
+  for (const TaskRecord& task : memory.tasks()) width = std::max(width, task.name.size());
+  text += fmt::format("{:<{}} {:>7} {:>9} {:>8} {:>6} {:>9} {:>9} {:>9} {:>6}  {}\n", "task", width,
+                      "images", "patches", "vectors", "share", "held out", "threshold", "alarms",
+                      "drift", "learned");
+  for (std::size_t t = 0; t < states.size(); ++t) {
+    const TaskRecord& task = memory.tasks()[t];
+    const auto threshold = memory.threshold(t, command.false_alarms);
+    const double share =
+        100.0 * static_cast<double>(states[t].vectors) / static_cast<double>(memory.size());
+    text +=
+        fmt::format("{:<{}} {:>7} {:>9} {:>8} {:>5.1f}% {:>9} {:>9} {:>9} {:>6}  {}\n", task.name,
+                    width, task.images, task.patches, states[t].vectors, share, states[t].held_out,
+                    threshold ? fmt::format("{:.3f}", threshold->score) : "-",
+                    threshold ? fmt::format("{:.1f}%", 100 * threshold->false_alarms) : "-",
+                    threshold ? fmt::format("{:.2f}", drift(states[t])) : "-", task.learned);
+  }
+  return text;
+}
+
+void run(const InfoCommand& command) {
+  const Memory memory = Memory::open(command.memory);
+  print_result(command.json ? as_json(command, memory) : as_text(command, memory));
+}
+
+}  // namespace
+
+void add_info(CLI::App& app) {
+  auto command = std::make_shared<InfoCommand>();
+  CLI::App* sub = app.add_subcommand("info", "Show what a memory knows");
+  sub->add_option("memory", command->memory, "The memory's file")
+      ->required()
+      ->type_name("MEMORY.ccm");
+  sub->add_option("--false-alarms", command->false_alarms,
+                  "Rate that the thresholds are shown for (default: 0.05)")
+      ->check(CLI::Range(1e-6, 1 - 1e-6))
+      ->type_name("RATE");
+  sub->add_flag("--json", command->json, "Print the result as one JSON object");
+  sub->footer(kFooter);
+  sub->callback([command] { run(*command); });
+}
+
+}  // namespace contcore::app

@@ -1,0 +1,218 @@
+// contcore learn: good images into a memory.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/lock.h"
+#include "commands.h"
+#include "common.h"
+#include "contcore/detector.h"
+#include "contcore/error.h"
+#include "progress_line.h"
+
+namespace contcore::app {
+namespace {
+
+constexpr char kFooter[] =
+    "Examples:\n"
+    "  contcore learn line.ccm bottles/good --task bottle\n"
+    "  contcore learn line.ccm screws/ --task screw          (the same memory learns on)\n"
+    "  contcore learn line.ccm today/*.png --task bottle --online\n"
+    "The settings of a memory (backbone, layers, resize, crop, capacity, q) are chosen when it is\n"
+    "made and kept in it. Ctrl-C leaves it as it was.\n";
+
+struct LearnCommand {
+  std::string memory;
+  std::vector<std::string> images;
+  LearnOptions options;
+  std::string memory_limit;
+  // Of a new memory.
+  std::string backbone;
+  std::string layers;
+  std::string resize;
+  std::string crop;
+  std::optional<std::size_t> capacity;
+  std::optional<double> q;
+  CommonOptions common;
+};
+
+void check_part(const char* option, double value, bool zero) {
+  if (value <= 1 && (value > 0 || (zero && value == 0))) return;
+  throw Error(Error::Kind::kUsage, fmt::format("{} {} is not a part; it must be {} and at most 1",
+                                               option, value, zero ? "from 0" : "above 0"));
+}
+
+Detector make(const LearnCommand& command) {
+  DetectorOptions options;
+  options.backbone = command.backbone;
+  options.layers = split_names(command.layers);
+  options.geometry = Geometry::parse(command.resize.empty() ? "256" : command.resize,
+                                     command.crop.empty() ? "none" : command.crop);
+  if (command.capacity) options.capacity = *command.capacity;
+  if (command.q) options.q = *command.q;
+  return Detector(options);
+}
+
+// Settings that are named again must be those the memory has.
+void check_settings(const LearnCommand& command, const Detector& detector) {
+  const Memory& memory = detector.memory();
+  const auto same = [&](const std::string& option, const std::string& asked,
+                        const std::string& has) {
+    if (asked.empty() || asked == has) return;
+    throw Error(
+        Error::Kind::kInput,
+        fmt::format("{}: was made with {} {}, not {}; leave the option out, or learn into a "
+                    "new memory",
+                    command.memory, option, has, asked));
+  };
+  if (!command.resize.empty() || !command.crop.empty()) {
+    const Geometry asked =
+        Geometry::parse(command.resize.empty() ? memory.source.at("resize") : command.resize,
+                        command.crop.empty() ? memory.source.at("crop") : command.crop);
+    same("--resize", asked.resize_text(), memory.source.at("resize"));
+    same("--crop", asked.crop_text(), memory.source.at("crop"));
+  }
+  same("--layers", command.layers, memory.source.at("layers"));
+  if (command.capacity) {
+    same("--capacity", fmt::format("{}", *command.capacity), fmt::format("{}", memory.capacity()));
+  }
+  if (command.q) same("--q", fmt::format("{}", *command.q), fmt::format("{}", memory.q()));
+}
+
+std::size_t peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) * 1024;
+  }
+  return 0;
+}
+
+nlohmann::json as_json(const LearnCommand& command, const LearnReport& report, const Memory& memory,
+                       double seconds) {
+  nlohmann::json skipped = nlohmann::json::array();
+  for (const SkippedImage& image : report.skipped) {
+    skipped.push_back({{"file", image.file}, {"reason", image.reason}});
+  }
+  return {{"task", command.options.task},
+          {"learned", report.learned},
+          {"held_out", report.held_out},
+          {"skipped", skipped},
+          {"patches", report.patches},
+          {"vectors", memory.size()},
+          {"capacity", memory.capacity()},
+          {"certificate", memory.certificate()},
+          {"extract_seconds", report.extract_seconds},
+          {"sample_seconds", report.sample_seconds},
+          {"seconds", seconds},
+          {"features_on_disk", report.on_disk},
+          {"peak_memory", peak_memory()}};
+}
+
+std::string as_text(const LearnCommand& command, const LearnReport& report, const Memory& memory,
+                    double seconds) {
+  std::string text =
+      fmt::format("learned {} of {} in {:.1f} s: {} patches\n", counted(report.learned, "image"),
+                  command.options.task, seconds, report.patches);
+  text += fmt::format("memory: {} of {} vectors, every patch learned lies within {:.4g} of one\n",
+                      memory.size(), memory.capacity(), memory.certificate());
+  const auto& tasks = memory.tasks();
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    if (tasks[t].name != command.options.task) continue;
+    const auto threshold = memory.threshold(t, kFalseAlarms);
+    if (threshold) text += threshold_text(*threshold) + "\n";
+  }
+  text += fmt::format("peak memory {:.2f} GiB{}\n",
+                      static_cast<double>(peak_memory()) / static_cast<double>(1U << 30),
+                      report.on_disk ? ", features on disk" : "");
+  return text;
+}
+
+void run(LearnCommand& command) {
+  check_part("--ratio", command.options.p == 0 ? 1 : command.options.p, false);
+  check_part("--hold-out", command.options.hold_out, true);
+  if (!command.memory_limit.empty()) {
+    command.options.memory_limit = parse_size(command.memory_limit);
+  }
+  check_writable(command.memory);
+  const FileLock lock(command.memory);
+  const std::vector<std::string> files = find_images(command.images);
+  const bool exists = std::filesystem::exists(command.memory);
+  Detector detector = exists ? Detector::open(command.memory, command.backbone) : make(command);
+  if (exists) check_settings(command, detector);
+  if (!exists) note(fmt::format("new memory, backbone {}", detector.backbone_text()));
+
+  Threads threads(command.common.threads);
+  const Stopwatch watch;
+  LearnReport report;
+  {
+    ProgressLine progress(fmt::format("learning {}", counted(files.size(), "image")));
+    command.options.progress = progress.callback();
+    report = detector.learn(files, command.options, threads);
+  }
+  for (const SkippedImage& image : report.skipped) note("left out: " + image.reason);
+  stop_if_asked();
+  detector.save(command.memory);
+  const double seconds = watch.seconds();
+  print_result(command.common.json ? json_line(as_json(command, report, detector.memory(), seconds))
+                                   : as_text(command, report, detector.memory(), seconds));
+}
+
+}  // namespace
+
+void add_learn(CLI::App& app) {
+  auto command = std::make_shared<LearnCommand>();
+  CLI::App* sub = app.add_subcommand("learn", "Learn good images of a product");
+  sub->add_option("memory", command->memory, "The memory's file; made if it is not there")
+      ->required()
+      ->type_name("MEMORY.ccm");
+  sub->add_option("images", command->images, "Good images: files and folders")
+      ->required()
+      ->type_name("IMAGES");
+  sub->add_option("--task", command->options.task, "The product's name")
+      ->required()
+      ->type_name("NAME");
+  sub->add_flag("--online", command->options.online,
+                "One image at a time, each seen once, as a line would");
+  sub->add_option("--ratio", command->options.p,
+                  "Part p of the patches that is taken (default: 0.01; online 0.1)")
+      ->type_name("p");
+  sub->add_option("--hold-out", command->options.hold_out,
+                  "Part of the images that is not learned but calibrates the threshold, at most 64 "
+                  "(default: 0.2; 0: none)")
+      ->type_name("PART");
+  sub->add_flag("--strict", command->options.strict,
+                "Stop at an image that cannot be read, instead of leaving it out");
+  sub->add_option("--memory-limit", command->memory_limit,
+                  "Memory to stay within, such as 3G (default: half of the machine's)")
+      ->type_name("SIZE");
+  sub->add_option("--backbone", command->backbone,
+                  "New memory: an ONNX file, resnet50 or builtin (default: resnet50 if it was "
+                  "fetched). Known memory: where its backbone is now")
+      ->type_name("FILE");
+  sub->add_option("--layers", command->layers, "New memory: default layer2,layer3")
+      ->type_name("A,B");
+  sub->add_option("--resize", command->resize,
+                  "New memory: 256 squares the image, short:256 keeps its shape (default: 256)")
+      ->type_name("N|short:N");
+  sub->add_option("--crop", command->crop, "New memory: side of the centre crop (default: none)")
+      ->type_name("N|none");
+  sub->add_option("--capacity", command->capacity,
+                  "New memory: most vectors it may hold, m (default: 20000)")
+      ->check(whole_number())
+      ->type_name("M");
+  sub->add_option("--q", command->q,
+                  "New memory: part of it that is kept by nearest neighbours alone (default: 0.75)")
+      ->type_name("q");
+  command->common.add_to(*sub);
+  sub->footer(kFooter);
+  sub->callback([command] { run(*command); });
+}
+
+}  // namespace contcore::app

@@ -1,0 +1,137 @@
+// Learn good images, inspect others: backbone, memory and threshold together.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contcore/embedding.h"
+#include "contcore/image.h"
+#include "contcore/memory.h"
+#include "contcore/progress.h"
+#include "contcore/threads.h"
+
+namespace contcore {
+
+/// Of a detector that has learned nothing yet. All of it is recorded in the memory.
+struct DetectorOptions {
+  std::string backbone;  ///< an ONNX file, "resnet50" or "builtin"; empty: resnet50 if it
+                         ///< was fetched, "builtin" otherwise
+  std::vector<std::string> layers;  ///< empty: layer2 and layer3
+  Geometry geometry;
+  std::size_t dimension = 1024;  ///< of a patch vector
+  std::size_t capacity = 20000;  ///< m
+  double q = 0.75;
+};
+
+struct LearnOptions {
+  std::string task;
+  double p = 0;           ///< part of the patches expansion takes; 0: 0.01, and 0.1 online
+  bool online = false;    ///< one image at a time, each seen once
+  bool strict = false;    ///< stop at an image that cannot be read, instead of leaving it out
+  double hold_out = 0.2;  ///< part of the images kept back to calibrate with, at most 64; 0: none
+  std::size_t memory_limit = 0;  ///< bytes for everything; 0: half of what the machine has
+  Progress progress;
+};
+
+struct SkippedImage {
+  std::string file;
+  std::string reason;
+};
+
+struct LearnReport {
+  std::size_t learned = 0;
+  std::size_t held_out = 0;
+  std::vector<SkippedImage> skipped;
+  std::size_t patches = 0;
+  double extract_seconds = 0;  ///< images to features
+  double sample_seconds = 0;   ///< expansion, consolidation, calibration
+  bool on_disk = false;        ///< the features did not fit into the memory limit
+};
+
+/// What was seen in one image.
+struct Inspection {
+  float score = 0;                     ///< largest distance of a patch to the memory
+  std::optional<std::size_t> task;     ///< recognised, or named; an index into memory().tasks()
+  std::optional<Threshold> threshold;  ///< of that task
+  bool rejected = false;               ///< score above threshold
+  Map map;                             ///< in the image's own pixels
+  float level = 0;                     ///< map value that the threshold comes to; above: outlined
+  std::size_t peak_x = 0;              ///< where the map is largest
+  std::size_t peak_y = 0;
+};
+
+struct InspectOptions {
+  double false_alarms = 0.05;
+  std::string task;  ///< the product, if it is known; empty: recognised
+  bool map = true;   ///< whether the map is wanted
+};
+
+class Detector {
+ public:
+  /// Throws Error as Backbone does.
+  explicit Detector(const DetectorOptions& options);
+
+  /// A memory from its file, with the backbone it was learned with: the one it names, or the file
+  /// `backbone` if given. Throws Error (kInput) if that is another one.
+  static Detector open(const std::string& memory, const std::string& backbone = "");
+  ~Detector();
+  Detector(Detector&&) noexcept;
+  Detector& operator=(Detector&&) noexcept;
+
+  /// Learns a task from image files. The memory is as before if this throws: kInput when none of
+  /// the files can be used, or (strict) one cannot; kCancelled.
+  LearnReport learn(const std::vector<std::string>& files, const LearnOptions& options,
+                    Threads& threads);
+
+  /// Learns one image online (kept back for calibration when its turn comes).
+  void learn_online(const Image& image, const LearnOptions& options, Threads& threads);
+
+  /// Safe to call from several threads, each with a crew of its own, while nobody learns.
+  Inspection inspect(const Image& image, const InspectOptions& options, Threads& threads) const;
+
+  /// Inspects many files, several at a time. `each` is called in the order of the files, from the
+  /// calling thread, with the image and what was seen, or with the error that reading it gave.
+  /// It returns false to stop.
+  struct Inspected {
+    std::string file;
+    Image image;
+    Inspection seen;
+    std::string error;  ///< empty when all went well
+    double seconds = 0;
+  };
+  void inspect(const std::vector<std::string>& files, const InspectOptions& options,
+               Threads& threads, const std::function<bool(Inspected&)>& each) const;
+
+  const Memory& memory() const;
+  void save(const std::string& path) const;
+
+  /// A detector with a smaller memory (Memory::shrink) in place of this one's.
+  void shrink(std::size_t count, Threads& threads);
+
+  /// What the backbone is, for people: its name, layers and the size of its input.
+  std::string backbone_text() const;
+
+ private:
+  struct Parts;
+  std::size_t task_named(const std::string& name) const;
+  explicit Detector(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+/// The verdict in a word: "good", "defect", or "unknown" where there is no threshold.
+const char* verdict(const Inspection& seen);
+
+/// A picture of what was seen: the image, the heat, the outline of what is above the threshold, and
+/// the verdict. The same colour means the same in all pictures of a product.
+Image draw_inspection(const Image& image, const Inspection& seen);
+
+/// The images in files and folders (searched to the bottom, names sorted, by their endings). Throws
+/// Error (kInput) naming what is missing or empty.
+std::vector<std::string> find_images(const std::vector<std::string>& paths);
+
+}  // namespace contcore

@@ -1,0 +1,31 @@
+// Patch embedding: a vector for each place of the first layer's grid, out of all layers.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "contcore/backbone.h"
+#include "contcore/threads.h"
+
+namespace contcore {
+
+/// PatchCore's embedding. By definition: each place of each layer takes its neighbourhood (zero
+/// padded, channel-major), adaptively averaged to `dimension` numbers; the layers after the first
+/// are brought bilinearly (half-pixel centres) to the first's grid; each place's numbers from all
+/// layers are put one after the other and adaptively averaged to `dimension`. That is a fixed
+/// sparse linear map, and it is computed as one.
+struct PatchEmbedding {
+  std::size_t dimension = 1024;
+  std::size_t neighbourhood = 3;  ///< side of the square of places, odd
+
+  bool operator==(const PatchEmbedding&) const = default;
+};
+
+/// Writes maps[0].height × maps[0].width rows of `dimension` numbers to `out`, place after place;
+/// the same bits for any number of threads. Keeps nothing between calls, so it may be called from
+/// several threads at once, each with a crew of its own. Throws Error (kUsage) for a dimension of
+/// 0, an even neighbourhood or an empty map.
+void embed(std::span<const FeatureMap> maps, const PatchEmbedding& how, float* out,
+           Threads& threads);
+
+}  // namespace contcore

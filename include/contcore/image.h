@@ -1,0 +1,105 @@
+// Images: read, brought into the shape the backbone sees, and shown with what was found in them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace contcore {
+
+/// An 8-bit RGB image, row after row, three bytes a pixel.
+struct Image {
+  std::size_t width = 0;
+  std::size_t height = 0;
+  std::vector<std::uint8_t> rgb;
+};
+
+/// Bounds on what is decoded: a small file may claim a large image.
+struct ImageLimits {
+  std::size_t bytes = std::size_t{256} << 20;
+  std::size_t pixels = std::size_t{100} << 20;
+};
+
+/// Decodes PNG, JPEG, BMP, TIFF, WebP, PGM and PPM, told by their bytes and not by their names;
+/// gray becomes RGB, alpha is dropped, 16 bits become 8, EXIF orientation is applied. Throws Error
+/// (kInput) naming the file, the reason and the remedy, also for a file that is cut short; the
+/// limits are checked against the header before a pixel is decoded. May be called from several
+/// threads at once.
+Image read_image(const std::string& path, const ImageLimits& limits = {});
+Image decode_image(std::span<const std::uint8_t> bytes, const std::string& name,
+                   const ImageLimits& limits = {});
+
+/// Writes a PNG or JPEG, by the name's ending (.png, .jpg, .jpeg); whole or not at all. Throws
+/// Error (kInput).
+void write_image(const std::string& path, const Image& image);
+std::vector<std::uint8_t> encode_png(const Image& image);
+
+/// How an image is brought to the backbone: resized (OpenCV's area average if a side shrinks,
+/// bilinear otherwise), then cropped in its centre.
+struct Geometry {
+  enum class Resize {
+    kSquare,  ///< to resize × resize, whatever the shape
+    kShort,   ///< the short side to `resize`, the shape kept (the long side rounded)
+  };
+  Resize mode = Resize::kSquare;
+  std::size_t resize = 256;
+  std::size_t crop = 0;  ///< side of the square cut from the centre, at most `resize`; 0: none
+
+  bool operator==(const Geometry&) const = default;
+
+  /// "256" or "short:256", "224" or "none", sizes from 32 to 4096; throws Error (kUsage) with an
+  /// example. And back.
+  static Geometry parse(const std::string& resize, const std::string& crop);
+  std::string resize_text() const;
+  std::string crop_text() const;  ///< "224" or "none"
+};
+
+/// What the backbone is given: 3 × height × width float32, channel after channel, RGB with
+/// ImageNet's mean and deviation taken out, and where in the original image that is.
+struct NetworkInput {
+  std::size_t width = 0;
+  std::size_t height = 0;
+  std::vector<float> chw;
+  /// The part of the original image that is seen, in its pixels (the whole image without a crop).
+  double left = 0, top = 0, right = 0, bottom = 0;
+};
+
+/// Throws Error (kUsage) for a geometry that `parse` would not give, Error (kInput) for an image so
+/// long that it would have over 16 million pixels with its shape kept.
+NetworkInput prepare(const Image& image, const Geometry& geometry);
+
+/// One value for each pixel, row after row.
+struct Map {
+  std::size_t width = 0;
+  std::size_t height = 0;
+  std::vector<float> values;
+};
+
+/// The anomaly map in the pixels the backbone saw: the grid of patch distances, bilinearly
+/// (half-pixel centres) to width × height, smoothed by a Gaussian of σ = 4 at a short side of 224,
+/// in proportion elsewhere. The Gaussian reaches 4 σ and sees the map mirrored at its borders (d c
+/// b a | a b c d), as SciPy's gaussian_filter does. width × height must not be 0, nor the grid.
+Map anomaly_map(std::span<const float> patches, std::size_t grid_width, std::size_t grid_height,
+                std::size_t width, std::size_t height);
+
+/// That map in the pixels of the original image, bilinearly. Pixels the backbone did not see (whose
+/// centres lie outside the crop) are 0.
+Map to_original(const Map& map, const NetworkInput& input, const Image& image);
+
+/// What a person looks at: the image, the heat over it, the outline of what lies above `level`, and
+/// below the image a bar, green or red, with the caption (ASCII; in several lines if it must).
+/// `map` is in the image's pixels. An image less than 320 pixels wide is enlarged, at most
+/// ninefold, and then given a margin, so that the caption can be read.
+struct Overlay {
+  float low = 0;          ///< map value shown as cold (no colour)
+  float high = 1;         ///< map value shown as hottest
+  float level = 1;        ///< what lies above is outlined
+  std::string caption;    ///< such as "DEFECT  score 3.21  threshold 2.10"
+  bool rejected = false;  ///< a red bar, or a green one
+  bool judged = true;     ///< false: no verdict, and the bar is gray
+};
+Image draw_overlay(const Image& image, const Map& map, const Overlay& overlay);
+
+}  // namespace contcore

@@ -1,0 +1,138 @@
+// The continual memory M_t: at most m vectors that cover every normal feature ever learned.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contcore/progress.h"
+#include "contcore/threads.h"
+#include "contcore/vectors.h"
+
+namespace contcore {
+
+/// What the memory remembers of a task. Learning into the same name again continues the task.
+struct TaskRecord {
+  std::string name;
+  std::uint64_t images = 0;   ///< learned from, those held out for calibration not counted
+  std::uint64_t patches = 0;  ///< features seen
+  std::uint64_t picked = 0;   ///< vectors that expansion took
+  float epsilon = 0;      ///< covering radius of the expansion; the largest, if there were several
+  float epsilon_hat = 0;  ///< covering radius of the consolidation; the same
+  std::string learned;    ///< when, in UTC: 2031-05-04T03:02:01Z
+};
+
+/// The verdict's limit: a good image scores above `score` with a probability of at most
+/// `false_alarms`, as far as good images are like those held out.
+struct Threshold {
+  float score = 0;
+  double false_alarms = 0;  ///< what was asked, or 1 / (images + 1) where they are too few for that
+  std::size_t images = 0;   ///< held-out images it rests on
+};
+
+/// How one task fares now.
+struct TaskState {
+  std::size_t vectors = 0;   ///< it still holds in the memory
+  std::size_t held_out = 0;  ///< images it is calibrated with
+  /// Median score of its held-out images when they were learned, and now. Their ratio is the drift:
+  /// forgetting, seen without a label. 0 when none are held out.
+  float first_score = 0;
+  float score = 0;
+};
+
+struct LearnHow {
+  std::string task;
+  double p = 0.01;               ///< part of the features that expansion takes, at least one
+  std::uint64_t images = 1;      ///< how many images the features are of
+  std::string time;              ///< for the record; empty: now
+  std::size_t memory_limit = 0;  ///< bytes for the sampling beside the features; 0: no limit
+  Progress progress;
+};
+
+class Memory {
+ public:
+  /// An empty memory for at most `capacity` vectors (m), consolidated with approximation ratio q.
+  /// Throws Error (kUsage) on a capacity or dimension of 0 and on a q outside [0, 1].
+  Memory(std::size_t dimension, std::size_t capacity, double q = 0.75);
+  ~Memory();
+  Memory(Memory&&) noexcept;
+  Memory& operator=(Memory&&) noexcept;
+
+  std::size_t dimension() const;
+  std::size_t capacity() const;
+  std::size_t size() const;
+  double q() const;
+  const std::vector<TaskRecord>& tasks() const;
+
+  /// The vectors in the memory's order, and for each the task it came from (an index into tasks()),
+  /// and its distance to base and earlier picks when expansion took it (infinite for the very
+  /// first).
+  Vectors vectors() const;
+  std::vector<std::int32_t> origins() const;
+  std::vector<float> radii() const;
+
+  /// No feature ever learned is farther than this from the memory. Proven, not measured
+  /// (docs/method.md).
+  double certificate() const;
+
+  /// Learns a task: expand, then consolidate to capacity,
+  ///   S = G_n(Z; M), n = ⌊p·|Z|⌋;   M ← the consolidation of [M; S].
+  /// The memory is as before if this throws: kInput on features that are not finite or of another
+  /// dimension, kCancelled.
+  void learn(VectorView features, const LearnHow& how, Threads& threads);
+
+  /// The same, to the last bit, for a few features at a time (an image) and fast: the work that the
+  /// last update left is kept and only brought up to date. With q < 0.5 it is learn().
+  /// O(n·m·D) for n picks, instead of O(m²·D).
+  void learn_online(VectorView features, const LearnHow& how, Threads& threads);
+
+  /// Distance of each patch to its nearest vector. The first call after a change builds an index.
+  /// Safe to call from several threads, each with a crew of its own, while nobody learns. Throws
+  /// Error (kInput) when the memory is empty.
+  std::vector<float> distances(VectorView patches, Threads& threads) const;
+
+  /// Keeps a good image that was not learned, to calibrate with: a few of its patches and its mean,
+  /// inside a fixed budget (capacity / 10 vectors, at least 500) that the tasks share; at most 64
+  /// images a task. `task` must have been learned.
+  void hold_out(VectorView patches, const std::string& task, Threads& threads);
+
+  /// Scores the held-out patches again: after learning, before the next three are asked for.
+  void recalibrate(Threads& threads);
+
+  /// Nothing when no image of the task is held out.
+  std::optional<Threshold> threshold(std::size_t task, double false_alarms) const;
+  std::vector<TaskState> states() const;
+
+  /// The task whose held-out images the patches resemble most, by their mean; nothing when no image
+  /// is held out.
+  std::optional<std::size_t> recognise(VectorView patches) const;
+
+  /// A smaller memory: the first `count` vectors where the memory's order is a greedy one (q = 0
+  /// and filled), the greedy coreset of that size otherwise. The certificate follows.
+  Memory shrink(std::size_t count, Threads& threads) const;
+
+  /// G_m(A ∪ B), with what both know of their tasks. Throws Error (kInput) when dimension or source
+  /// differ, or one is empty.
+  static Memory merge(const Memory& a, const Memory& b, std::size_t capacity, Threads& threads);
+
+  /// What the features come from (backbone, preprocessing), for whoever makes them: kept in the
+  /// file, never looked at here except that merged memories must agree.
+  std::map<std::string, std::string> source;
+
+  /// Safetensors; the layout is in src/memory/file.cc and docs/formats.md. Saving replaces the file
+  /// whole or not at all; opening throws Error: kInput on what is not a memory, kDamaged on one
+  /// that is cut short or altered.
+  void save(const std::string& path) const;
+  static Memory open(const std::string& path);
+
+ private:
+  struct State;
+  explicit Memory(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace contcore

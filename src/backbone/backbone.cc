@@ -1,0 +1,361 @@
+#include "contcore/backbone.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <list>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "backbone/attributes.h"
+#include "backbone/builtin.h"
+#include "backbone/constants.h"
+#include "backbone/hash.h"
+#include "backbone/onnx.h"
+#include "backbone/plan.h"
+#include "backbone/program.h"
+#include "backbone/shapes.h"
+#include "contcore/error.h"
+
+namespace contcore {
+namespace {
+
+constexpr std::size_t kSizesKept = 4;
+constexpr std::size_t kLargestSide = 1 << 15;
+
+// ---- layers by name ----------------------------------------------------------------------------
+
+// The nodes whose results depend on the image: not the arithmetic on its size.
+std::vector<bool> image_nodes(const Graph& graph) {
+  std::unordered_set<std::string> moving = {graph.input};
+  std::vector<bool> depends(graph.nodes.size(), false);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.op == "Shape" || node.op == "Size") continue;
+    depends[i] = std::any_of(node.inputs.begin(), node.inputs.end(),
+                             [&](const std::string& name) { return moving.contains(name); });
+    if (depends[i]) moving.insert(node.outputs.begin(), node.outputs.end());
+  }
+  return depends;
+}
+
+bool in_scope(const std::string& node, const std::string& scope) {
+  return node.starts_with(scope + "/") || node.find("/" + scope + "/") != std::string::npos;
+}
+
+// The tensor that a layer's name means: the tensor of that name, the first output of the node of
+// that name, or the last tensor made in the module of that name.
+std::optional<std::string> find_layer(const Graph& graph, const std::string& layer) {
+  const std::vector<bool> depends = image_nodes(graph);
+  std::optional<std::string> by_node, by_scope;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (!depends[i] || node.outputs.empty()) continue;
+    if (std::find(node.outputs.begin(), node.outputs.end(), layer) != node.outputs.end() &&
+        !layer.empty()) {
+      return layer;
+    }
+    if (node.name == layer && !by_node) by_node = node.outputs.front();
+    if (in_scope(node.name, layer)) by_scope = node.outputs.front();
+  }
+  return by_node ? by_node : by_scope;
+}
+
+[[noreturn]] void unknown_layer(const Graph& graph, const std::string& layer) {
+  std::vector<std::string> some;
+  const auto add = [&some](const std::string& name) {
+    if (!name.empty() && some.size() < 12 &&
+        std::find(some.begin(), some.end(), name) == some.end()) {
+      some.push_back(name);
+    }
+  };
+  for (const auto& name : graph.outputs) add(name);
+  const std::vector<bool> depends = image_nodes(graph);
+  std::size_t moving = 0;
+  for (const bool d : depends) moving += d ? 1 : 0;
+  std::size_t seen = 0;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {  // from all over the graph
+    if (depends[i] && seen++ % (moving / 8 + 1) == 0 && !graph.nodes[i].outputs.empty()) {
+      add(graph.nodes[i].outputs.front());
+    }
+  }
+  throw Error(Error::Kind::kInput,
+              fmt::format("has no layer '{}'; some that it has: {} (all: contcore backbone info)",
+                          layer, fmt::join(some, ", ")));
+}
+
+std::vector<std::string> default_layers(const Graph& graph) {
+  std::vector<std::string> layers;
+  for (const char* name : {"layer2", "layer3"}) {
+    if (find_layer(graph, name)) layers.push_back(name);
+  }
+  if (layers.empty()) layers = graph.outputs;
+  if (layers.empty()) throw Error(Error::Kind::kInput, "has no outputs; name the layers to use");
+  return layers;
+}
+
+// ---- shapes as maps ----------------------------------------------------------------------------
+
+// The grid of a vision transformer's patches: what its first convolution makes.
+std::pair<std::size_t, std::size_t> patch_grid(const Plan& plan) {
+  for (const Step& step : plan.steps) {
+    if (step.kind != Step::Kind::kConv) continue;
+    const Shape& out = plan.values[step.out].shape;
+    return {static_cast<std::size_t>(out[2]), static_cast<std::size_t>(out[3])};
+  }
+  return {0, 0};
+}
+
+// The map a tensor is; nothing if it is none. `maker` is the node that makes it.
+std::optional<Wanted> as_map(const Plan& plan, std::size_t value, const Node& maker,
+                             std::pair<std::size_t, std::size_t> grid) {
+  const Shape& shape = plan.values[value].shape;
+  if (plan.values[value].constant || shape.empty() || shape[0] != 1) return std::nullopt;
+  Wanted wanted;
+  wanted.value = value;
+  if (shape.size() == 4) {
+    wanted.channels_last =
+        (plan.channels_last && value == plan.input) ||
+        (maker.op == "Transpose" && permutation(maker, 4) == std::vector<std::int64_t>{0, 2, 3, 1});
+    return wanted;
+  }
+  if (shape.size() == 3) {
+    wanted.height = grid.first;
+    wanted.width = grid.second;
+    const std::size_t patches = grid.first * grid.second;
+    if (patches == 0 || static_cast<std::size_t>(shape[1]) < patches) return std::nullopt;
+    return wanted;
+  }
+  return shape.size() == 2 ? std::optional(wanted) : std::nullopt;
+}
+
+LayerShape shape_of(const Plan& plan, const Wanted& wanted) {
+  const Shape& shape = plan.values[wanted.value].shape;
+  const auto dim = [&](std::size_t i) { return static_cast<std::size_t>(shape[i]); };
+  LayerShape layer;
+  if (shape.size() == 4 && wanted.channels_last) {
+    layer.channels = dim(3), layer.height = dim(1), layer.width = dim(2);
+  } else if (shape.size() == 4) {
+    layer.channels = dim(1), layer.height = dim(2), layer.width = dim(3);
+  } else if (shape.size() == 3) {
+    layer.channels = dim(2), layer.height = wanted.height, layer.width = wanted.width;
+  } else {
+    layer.channels = dim(1), layer.height = layer.width = 1;
+  }
+  return layer;
+}
+
+// Puts the file's name before what went wrong with it.
+template <typename Work>
+auto naming(const std::string& file, const Work& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", file, error.what()));
+  } catch (const dnnl::error& error) {
+    throw Error(Error::Kind::kInternal, fmt::format("{}: oneDNN: {}", file, error.what()));
+  }
+}
+
+}  // namespace
+
+// ---- the model ---------------------------------------------------------------------------------
+
+struct Backbone::Model {
+  std::string file;
+  std::string hash;
+  std::vector<std::string> layers;   // as asked for
+  std::vector<std::string> tensors;  // what they mean
+  Graph graph;
+  std::vector<std::size_t> nodes;  // that the layers need
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  mutable PackedWeights weights;
+
+  void choose(std::vector<std::string> wanted);
+  const Node* maker(const std::string& tensor) const;
+  std::vector<Wanted> wanted_maps(const Plan& plan) const;
+  std::unique_ptr<Program> compile(std::size_t height, std::size_t width,
+                                   std::size_t threads) const;
+  BackboneInfo info(std::size_t height, std::size_t width) const;
+};
+
+void Backbone::Model::choose(std::vector<std::string> wanted) {
+  layers = wanted.empty() ? default_layers(graph) : std::move(wanted);
+  for (const std::string& layer : layers) {
+    auto tensor = find_layer(graph, layer);
+    if (!tensor) unknown_layer(graph, layer);
+    tensors.push_back(std::move(*tensor));
+  }
+  nodes = needed_nodes(graph, tensors);
+  for (const std::size_t i : nodes) {
+    const Node& node = graph.nodes[i];
+    if (!known_operator(node.op)) {
+      fail(node,
+           "the operator is not supported; choose layers before it, or export the model without "
+           "it");
+    }
+  }
+}
+
+const Node* Backbone::Model::maker(const std::string& tensor) const {
+  for (const Node& node : graph.nodes) {
+    if (std::find(node.outputs.begin(), node.outputs.end(), tensor) != node.outputs.end()) {
+      return &node;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<Wanted> Backbone::Model::wanted_maps(const Plan& plan) const {
+  std::vector<Wanted> maps;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::size_t value = plan.names.at(tensors[i]);
+    const auto map = as_map(plan, value, *maker(tensors[i]), patch_grid(plan));
+    if (!map) {
+      throw Error(Error::Kind::kInput,
+                  fmt::format("layer '{}' has the shape [{}], which is no map of features; choose "
+                              "another (contcore backbone info)",
+                              layers[i], fmt::join(plan.values[value].shape, ", ")));
+    }
+    maps.push_back(*map);
+  }
+  return maps;
+}
+
+void check_size(std::size_t height, std::size_t width) {
+  if (height > 0 && width > 0 && height <= kLargestSide && width <= kLargestSide) return;
+  throw Error(Error::Kind::kInput,
+              fmt::format("an image of {} x {} cannot be run; sides go from 1 to {}", height, width,
+                          kLargestSide));
+}
+
+std::unique_ptr<Program> Backbone::Model::compile(std::size_t height, std::size_t width,
+                                                  std::size_t threads) const {
+  check_size(height, width);
+  Plan plan =
+      trace(graph, nodes, static_cast<std::int64_t>(height), static_cast<std::int64_t>(width));
+  const std::vector<Wanted> maps = wanted_maps(plan);
+  std::vector<std::size_t> kept;
+  for (const Wanted& map : maps) kept.push_back(map.value);
+  fuse(plan, kept);
+  return std::make_unique<Program>(plan, maps, threads, engine, weights);
+}
+
+BackboneInfo Backbone::Model::info(std::size_t height, std::size_t width) const {
+  check_size(height, width);
+  const auto h = static_cast<std::int64_t>(height);
+  const auto w = static_cast<std::int64_t>(width);
+  BackboneInfo info;
+  const Plan plan = trace(graph, nodes, h, w);
+  wanted_maps(plan);
+  for (const Step& step : plan.steps) info.gflops += flops(plan, step) * 1e-9;
+  std::unordered_set<std::string> counted;
+  for (const std::size_t i : nodes) {
+    for (const std::string& name : graph.nodes[i].inputs) {
+      const auto weight = graph.weights.find(name);
+      if (weight == graph.weights.end() || !weight->second.is_float()) continue;
+      if (counted.insert(name).second) info.parameters += weight->second.size();
+    }
+  }
+  std::vector<std::size_t> all(graph.nodes.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+  const Plan whole = trace(graph, all, h, w, true);
+  const auto grid = patch_grid(whole);
+  for (const Node& node : graph.nodes) {
+    for (const std::string& name : node.outputs) {
+      const auto known = whole.names.find(name);
+      if (name.empty() || known == whole.names.end()) continue;
+      const auto map = as_map(whole, known->second, node, grid);
+      if (!map) continue;
+      info.layers.push_back(shape_of(whole, *map));
+      info.layers.back().name = name;
+      info.layers.back().op = node.op;
+      info.layers.back().chosen = std::find(tensors.begin(), tensors.end(), name) != tensors.end();
+    }
+  }
+  return info;
+}
+
+// ---- the public face ---------------------------------------------------------------------------
+
+Backbone::Backbone(const std::string& file, std::vector<std::string> layers)
+    : model_(std::make_unique<Model>()) {
+  model_->file = file;
+  if (file == "builtin") {
+    model_->graph = builtin_graph();
+    model_->hash = hash_of(model_->graph);
+  } else {
+    const std::string bytes = read_model_file(file);
+    model_->hash = hash_of(bytes);
+    model_->graph = naming(file, [&] { return parse_onnx(bytes.data(), bytes.size()); });
+  }
+  naming(file, [&] {
+    sort_nodes(model_->graph);
+    fold_constants(model_->graph);
+    model_->choose(std::move(layers));
+  });
+}
+
+Backbone::~Backbone() = default;
+Backbone::Backbone(Backbone&&) noexcept = default;
+Backbone& Backbone::operator=(Backbone&&) noexcept = default;
+
+const std::string& Backbone::file() const { return model_->file; }
+const std::vector<std::string>& Backbone::layers() const { return model_->layers; }
+const std::string& Backbone::hash() const { return model_->hash; }
+
+BackboneInfo Backbone::info(std::size_t height, std::size_t width) const {
+  return naming(model_->file, [&] { return model_->info(height, width); });
+}
+
+struct Backbone::Runner::State {
+  struct Compiled {
+    std::size_t height = 0;
+    std::size_t width = 0;
+    std::unique_ptr<Program> program;
+  };
+  const Model* model = nullptr;
+  std::size_t threads = 1;
+  std::list<Compiled> compiled;  // the last used first
+
+  Program& program(std::size_t height, std::size_t width) {
+    const auto found = std::find_if(compiled.begin(), compiled.end(), [&](const Compiled& one) {
+      return one.height == height && one.width == width;
+    });
+    if (found != compiled.end()) {
+      compiled.splice(compiled.begin(), compiled, found);
+    } else {
+      compiled.push_front({height, width, model->compile(height, width, threads)});
+      if (compiled.size() > kSizesKept) compiled.pop_back();
+    }
+    return *compiled.front().program;
+  }
+};
+
+Backbone::Runner::Runner(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Backbone::Runner::~Runner() = default;
+Backbone::Runner::Runner(Runner&&) noexcept = default;
+Backbone::Runner& Backbone::Runner::operator=(Runner&&) noexcept = default;
+
+std::vector<FeatureMap> Backbone::Runner::run(std::span<const float> chw, std::size_t height,
+                                              std::size_t width) {
+  return naming(state_->model->file, [&] {
+    check_size(height, width);
+    if (chw.size() != 3 * height * width) {
+      throw Error(Error::Kind::kUsage, fmt::format("an image of 3 x {} x {} has {} numbers, not {}",
+                                                   height, width, 3 * height * width, chw.size()));
+    }
+    return state_->program(height, width).run(chw.data());
+  });
+}
+
+Backbone::Runner Backbone::runner(std::size_t threads) const {
+  auto state = std::make_unique<Runner::State>();
+  state->model = model_.get();
+  state->threads = std::max<std::size_t>(1, threads);
+  return Runner(std::move(state));
+}
+
+}  // namespace contcore

@@ -1,0 +1,171 @@
+// Turns a plan into the calls of a program: chooses primitives and layouts, and who writes where.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backbone/layouts.h"
+#include "backbone/plan.h"
+#include "backbone/program.h"
+#include "backbone/program_work.h"
+
+namespace contcore {
+
+class Program::Builder {
+ public:
+  using Place = Work::Place;
+  using Buffer = Work::Buffer;
+
+  Builder(const Plan& plan, Work& work, PackedWeights& shared)
+      : plan_(plan),
+        work_(work),
+        shared_(shared),
+        places_(plan.values.size()),
+        last_use_(plan.values.size(), 0) {}
+
+  void build(const std::vector<Wanted>& wanted);
+
+ private:
+  // ---- values and buffers ----
+  std::size_t add_buffer(std::size_t bytes, std::size_t last) {
+    Buffer buffer;
+    buffer.life.bytes = bytes;
+    work_.buffers.push_back(std::move(buffer));
+    buffer_last_.push_back(last);
+    return work_.buffers.size() - 1;
+  }
+  Place block(const Desc& desc, std::size_t last) {
+    return {desc, add_buffer(desc.get_size(), last), 0};
+  }
+  Place fresh(const Desc& desc, std::size_t value);
+  void set(std::size_t value, Place place) {
+    std::size_t& last = buffer_last_[place.buffer];
+    if (last != kForever) last = std::max(last, last_use_[value]);
+    places_[value] = {std::move(place)};
+  }
+  Place place(std::size_t value) {
+    if (places_[value].empty()) places_[value].push_back(upload(value));
+    return places_[value].front();
+  }
+  Place upload(std::size_t value);
+  Place in_layout(std::size_t value, const Desc& desc);
+  Place plain(std::size_t value) {
+    return in_layout(value, plain_layout(plan_.values[value].shape));
+  }
+  Place dense(std::size_t value) {
+    const Place now = place(value);
+    return is_dense(now.desc) ? now : plain(value);
+  }
+  // Whether a step may write its result over what it read here.
+  bool dies(const Place& place) const {
+    return work_.buffers[place.buffer].kind == Buffer::Kind::kArena &&
+           buffer_last_[place.buffer] <= step_;
+  }
+  Place over_or_fresh(const Place& in, const Desc& desc, std::size_t value) {
+    if (!regions_.contains(value) && same_layout(in.desc, desc) && dies(in)) {
+      return {desc, in.buffer, in.offset};
+    }
+    return fresh(desc, value);
+  }
+  Place reshaped_place(const Place& from, const Shape& shape) {
+    return {from.desc.reshape(shape.empty() ? Shape{1} : shape), from.buffer, from.offset};
+  }
+  const Shape& shape(std::size_t value) const { return plan_.values[value].shape; }
+
+  // ---- constants ----
+  Place fixed(std::shared_ptr<const Vectors> block, const Desc& desc) {
+    const std::size_t id = add_buffer(desc.get_size(), kForever);
+    work_.buffers[id].kind = Buffer::Kind::kFixed;
+    work_.buffers[id].fixed = std::move(block);
+    return {desc, id, 0};
+  }
+  static std::string key_of(const Step& step, const Desc& desc);
+  Place packed(const std::vector<float>& numbers, const Desc& from, const Desc& to,
+               const std::string& key, const std::vector<float>& scale, std::size_t each,
+               std::size_t columns);
+  Place vector(const std::vector<float>& numbers) {
+    const auto count = static_cast<std::int64_t>(numbers.size());
+    const Desc desc = plain_layout({count});
+    auto block = std::make_shared<Vectors>(1, numbers.size());
+    std::copy(numbers.begin(), numbers.end(), block->data());
+    return fixed(block, desc);
+  }
+
+  // ---- calls ----
+  void call(const dnnl::primitive& primitive, const dnnl::primitive_desc_base& description,
+            std::vector<std::pair<int, Place>> places, const std::string& what) {
+    const Desc scratch = description.query_md(dnnl::query::scratchpad_md);
+    if (scratch.get_size() > 0) places.emplace_back(DNNL_ARG_SCRATCHPAD, block(scratch, 0));
+    work_.calls.push_back({what, primitive, {}, std::move(places), {}, {}});
+  }
+  void reorder(const Place& from, const Place& to, const std::string& what) {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    const dnnl::reorder::primitive_desc description(work_.engine, from.desc, work_.engine, to.desc,
+                                                    attributes);
+    call(dnnl::reorder(description), description, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}},
+         "reorder " + what);
+  }
+  Place sum_target(std::size_t other, const Desc& desc, const Step& step);
+
+  // ---- convolutions, and the layout of the whole ----
+  Convolution describe(const Step& step, dnnl::algorithm algorithm, const Desc& from,
+                       const Desc& to) const;
+  std::optional<Convolution> winograd(const Step& step) const;
+  Convolution choose(const Step& step);
+  bool prefers_blocks() const;
+  bool fits_blocks(std::size_t value) const {
+    return shape(value).size() == 4 && shape(value)[0] == 1 && shape(value)[1] % kBlock == 0;
+  }
+
+  // ---- concatenations ----
+  // A part of the buffer that the value `root` is.
+  struct Region {
+    std::size_t root = 0;
+    std::size_t offset = 0;  // floats
+  };
+  void plan_regions();
+  std::optional<Region> lying_in_a_row(const Step& step) const;
+  Place region_place(const Region& region, const Shape& form);
+
+  void build(const Step& step);
+  void conv(const Step& step);
+  void pool(const Step& step);
+  void affine(const Step& step);
+  void unary(const Step& step);
+  void binary(const Step& step);
+  void concat(const Step& step);
+  void matmul(const Step& step);
+  void layer_norm(const Step& step);
+  void softmax(const Step& step);
+  void mean(const Step& step);
+  void reshape(const Step& step);
+  void transpose(const Step& step);
+  void slice(const Step& step);
+  void host(const Step& step);
+  void output(const Wanted& wanted);
+
+  std::string what(const Step& step) const {
+    return fmt::format("{} {}", step.node.op, plan_.values[step.out].name);
+  }
+
+  const Plan& plan_;
+  Work& work_;
+  PackedWeights& shared_;
+  std::vector<std::vector<Place>> places_;           // of each value; the first is the original
+  std::vector<std::size_t> last_use_;                // of each value: a step
+  std::vector<std::size_t> buffer_last_;             // of each buffer: the same, over its values
+  std::map<std::size_t, Region> regions_;            // of values
+  std::map<std::size_t, std::size_t> root_buffers_;  // of roots
+  bool blocks_ = false;  // maps are laid out in blocks of channels where nothing speaks against it
+  std::size_t step_ = 0;
+};
+
+}  // namespace contcore

@@ -1,0 +1,405 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backbone/constants.h"
+#include "backbone/plan.h"
+#include "backbone/shapes.h"
+
+namespace contcore {
+namespace {
+
+using Kind = Step::Kind;
+using Function = Unary::Kind;
+
+bool is_function(const Step* step, Function kind) {
+  return step != nullptr && step->kind == Kind::kUnary && step->after.size() == 1 &&
+         step->after[0].unary->kind == kind;
+}
+
+bool near(float a, double b) { return std::abs(static_cast<double>(a) - b) < 1e-6 * std::abs(b); }
+
+bool is_linear(const Step* step, double alpha, float beta) {
+  return is_function(step, Function::kLinear) && near(step->after[0].unary->alpha, alpha) &&
+         step->after[0].unary->beta == beta;
+}
+
+bool is_binary(const Step* step, Step::Combine combine) {
+  return step != nullptr && step->kind == Kind::kBinary && step->combine == combine &&
+         step->after.empty();
+}
+
+bool has_sum(const Step& step) {
+  return std::any_of(step.after.begin(), step.after.end(),
+                     [](const After& after) { return !after.unary; });
+}
+
+// Two linear functions in a row are one.
+void append_function(std::vector<After>& after, const Unary& unary) {
+  if (unary.kind == Function::kLinear && !after.empty() && after.back().unary &&
+      after.back().unary->kind == Function::kLinear) {
+    Unary& last = *after.back().unary;
+    last = {Function::kLinear, unary.alpha * last.alpha, unary.alpha * last.beta + unary.beta};
+    if (last.alpha == 1 && last.beta == 0) after.pop_back();
+    return;
+  }
+  after.push_back({unary, 0});
+}
+
+class Fuser {
+ public:
+  Fuser(Plan& plan, const std::vector<std::size_t>& kept)
+      : plan_(plan),
+        maker_(plan.values.size(), kNobody),
+        uses_(plan.values.size(), 0),
+        dead_(plan.steps.size(), false) {
+    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+      maker_[plan.steps[i].out] = i;
+      for_inputs(plan.steps[i], [&](std::size_t value) { ++uses_[value]; });
+    }
+    // Two more uses than one, so that a kept value never looks like one that passes by.
+    for (const std::size_t value : kept) uses_[value] += 2;
+  }
+
+  void run() {
+    each([this](Step& step) { fold_padding(step); });
+    each([this](Step& step) {
+      if (!find_swish(step) && !find_gelu(step)) find_layer_norm(step);
+    });
+    each([this](Step& step) { join(step); });
+    drop_unused();
+  }
+
+ private:
+  static constexpr std::size_t kNobody = static_cast<std::size_t>(-1);
+
+  template <typename Visit>
+  static void for_inputs(const Step& step, const Visit& visit) {
+    for (const std::size_t value : step.in) visit(value);
+    for (const After& after : step.after) {
+      if (!after.unary) visit(after.other);
+    }
+  }
+  template <typename Work>
+  void each(const Work& work) {
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+      if (!dead_[i]) work(plan_.steps[i]);
+    }
+  }
+
+  Step* maker(std::size_t value) {
+    return maker_[value] == kNobody ? nullptr : &plan_.steps[maker_[value]];
+  }
+  // The step that makes a value of which only one step knows.
+  Step* sole_maker(std::size_t value) { return uses_[value] == 1 ? maker(value) : nullptr; }
+  const Tensor* constant(std::size_t value) const {
+    const auto& tensor = plan_.values[value].constant;
+    return tensor ? &*tensor : nullptr;
+  }
+  const Shape& shape(std::size_t value) const { return plan_.values[value].shape; }
+
+  void kill(const Step& step) {
+    dead_[static_cast<std::size_t>(&step - plan_.steps.data())] = true;
+    maker_[step.out] = kNobody;
+    for_inputs(step, [this](std::size_t value) { --uses_[value]; });
+  }
+  // Kills the chain of single-use steps that leads to a value which lost its last use.
+  void release(std::size_t value) {
+    Step* step = maker(value);
+    if (step == nullptr || uses_[value] > 0) return;
+    const std::vector<std::size_t> inputs = step->in;
+    kill(*step);
+    for (const std::size_t input : inputs) release(input);
+  }
+  // Makes `step` a function of one value and lets go of what it used before.
+  void become_function(Step& step, std::size_t in, std::vector<Unary> functions) {
+    const std::vector<std::size_t> before = step.in;
+    ++uses_[in];
+    step.kind = Kind::kUnary;
+    step.in = {in};
+    step.after.clear();
+    for (const Unary& f : functions) step.after.push_back({f, 0});
+    for (const std::size_t value : before) {
+      --uses_[value];
+      release(value);
+    }
+  }
+  // Puts `earlier` in the place of `step`, which it has taken in.
+  void replace(Step& step, Step& earlier, Step merged) {
+    merged.out = step.out;
+    kill(earlier);
+    for_inputs(step, [this](std::size_t value) { --uses_[value]; });
+    step = std::move(merged);
+    for_inputs(step, [this](std::size_t value) { ++uses_[value]; });
+  }
+
+  void fold_padding(Step& step);
+  bool find_swish(Step& step);
+  bool find_gelu(Step& step);
+  void find_layer_norm(Step& step);
+  void join(Step& step);
+  bool join_affine(Step& step);
+  bool join_function(Step& step);
+  bool join_row(Step& step);
+  bool join_sum(Step& step);
+  void drop_unused();
+  bool never_negative(std::size_t value);
+
+  Plan& plan_;
+  std::vector<std::size_t> maker_;
+  std::vector<std::size_t> uses_;
+  std::vector<bool> dead_;
+};
+
+// ---- padding -----------------------------------------------------------------------------------
+
+bool Fuser::never_negative(std::size_t value) {
+  const Step* step = maker(value);
+  if (step == nullptr || step->after.empty() || !step->after.back().unary) return false;
+  const Unary& last = *step->after.back().unary;
+  return (last.kind == Function::kRelu && last.alpha == 0) || last.kind == Function::kSigmoid ||
+         (last.kind == Function::kClip && last.alpha >= 0);
+}
+
+void Fuser::fold_padding(Step& step) {
+  if (step.kind != Kind::kConv && step.kind != Kind::kMaxPool && step.kind != Kind::kMeanPool)
+    return;
+  Step* pad = sole_maker(step.in[0]);
+  if (pad == nullptr || pad->kind != Kind::kHost || pad->node.op != "Pad") return;
+  std::vector<const Tensor*> inputs;
+  std::size_t next = 0;
+  for (const std::string& name : pad->node.inputs) {
+    inputs.push_back(name.empty() ? nullptr : constant(pad->in[next++]));
+  }
+  const std::vector<std::int64_t> pads = padding(pad->node, 4, inputs);
+  const float value = padding_value(pad->node, inputs);
+  if (std::any_of(pads.begin(), pads.end(), [](std::int64_t x) { return x < 0; })) return;
+  if (pads[0] != 0 || pads[1] != 0 || pads[4] != 0 || pads[5] != 0) return;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t reach = (step.kernel[i] - 1) * step.dilations[i] + 1;
+    const bool small = step.before[i] + pads[i + 2] < reach && step.behind[i] + pads[i + 6] < reach;
+    if (step.kind != Kind::kConv && !small) return;
+    if (step.kind == Kind::kMeanPool && (step.before[i] > 0 || step.behind[i] > 0)) return;
+  }
+  const bool lowest = value <= std::numeric_limits<float>::lowest();
+  const bool exact = step.kind == Kind::kMaxPool
+                         ? lowest || (value == 0 && never_negative(pad->in[0]))
+                         : value == 0;
+  if (!exact) return;
+  Step merged = step;
+  merged.in = {pad->in[0]};
+  merged.count_padding = true;
+  for (std::size_t i = 0; i < 2; ++i) {
+    merged.before[i] += pads[i + 2];
+    merged.behind[i] += pads[i + 6];
+  }
+  replace(step, *pad, std::move(merged));
+}
+
+// ---- functions taken apart ---------------------------------------------------------------------
+
+// x · sigmoid(x); x · hard_sigmoid(x); x · clip(x + 3, 0, 6), which is 6 times the hard swish.
+bool Fuser::find_swish(Step& step) {
+  if (!is_binary(&step, Step::Combine::kMul)) return false;
+  for (const std::size_t side : {0u, 1u}) {
+    const std::size_t x = step.in[side];
+    const Step* gate = sole_maker(step.in[1 - side]);
+    if (gate == nullptr || gate->kind != Kind::kUnary) continue;
+    if (is_function(gate, Function::kSigmoid) && gate->in[0] == x) {
+      become_function(step, x, {{Function::kSwish, 1, 0}});
+      return true;
+    }
+    const auto& after = gate->after;
+    if (after.size() == 2 && gate->in[0] == x && after[0].unary->kind == Function::kLinear &&
+        near(after[0].unary->alpha, 1.0 / 6) && after[0].unary->beta == 0.5f) {
+      become_function(step, x, {{Function::kHardSwish, 0, 0}});
+      return true;
+    }
+    const Step* shifted = sole_maker(gate->in[0]);
+    if (is_function(gate, Function::kClip) && after[0].unary->alpha == 0 &&
+        after[0].unary->beta == 6 && is_linear(shifted, 1, 3) && shifted->in[0] == x) {
+      become_function(step, x, {{Function::kHardSwish, 0, 0}, {Function::kLinear, 6, 0}});
+      return true;
+    }
+  }
+  return false;
+}
+
+// x · (1 + erf(x / √2)), with the half of it before or after.
+bool Fuser::find_gelu(Step& step) {
+  if (!is_binary(&step, Step::Combine::kMul)) return false;
+  for (const std::size_t side : {0u, 1u}) {
+    const Step* plus_one = sole_maker(step.in[side]);
+    if (!is_linear(plus_one, 1, 1)) continue;
+    const Step* erf = sole_maker(plus_one->in[0]);
+    if (erf == nullptr || erf->kind != Kind::kHost || erf->node.op != "Erf") continue;
+    const Step* scaled = sole_maker(erf->in[0]);
+    if (!is_linear(scaled, std::sqrt(0.5), 0)) continue;
+    const std::size_t x = scaled->in[0];
+    const std::size_t other = step.in[1 - side];
+    if (other == x) {
+      become_function(step, x, {{Function::kGelu, 0, 0}, {Function::kLinear, 2, 0}});
+      return true;
+    }
+    const Step* half = sole_maker(other);
+    if (is_linear(half, 0.5, 0) && half->in[0] == x) {
+      become_function(step, x, {{Function::kGelu, 0, 0}});
+      return true;
+    }
+  }
+  return false;
+}
+
+// (x − mean(x)) / √(mean((x − mean(x))²) + ε) along the last axis.
+void Fuser::find_layer_norm(Step& step) {
+  if (!is_binary(&step, Step::Combine::kDiv)) return;
+  const std::size_t centred = step.in[0];
+  const auto last = [&](const Step* mean) {
+    return mean != nullptr && mean->kind == Kind::kMean && mean->axes.size() == 1 &&
+           mean->axes[0] + 1 == static_cast<std::int64_t>(shape(mean->in[0]).size());
+  };
+  const Step* root = sole_maker(step.in[1]);
+  if (!is_function(root, Function::kSqrt)) return;
+  const Step* plus = sole_maker(root->in[0]);
+  if (!is_function(plus, Function::kLinear) || plus->after[0].unary->alpha != 1) return;
+  const Step* variance = sole_maker(plus->in[0]);
+  if (!last(variance)) return;
+  const Step* square = sole_maker(variance->in[0]);
+  std::size_t uses = 2;  // of the centred values: squared, divided
+  if (is_function(square, Function::kPower)) {
+    const Unary& power = *square->after[0].unary;
+    if (power.alpha != 1 || power.beta != 2) return;
+  } else if (is_binary(square, Step::Combine::kMul) && square->in[0] == square->in[1]) {
+    ++uses;
+  } else {
+    return;
+  }
+  if (square->in[0] != centred || uses_[centred] != uses) return;
+  const Step* minus = maker(centred);
+  if (!is_binary(minus, Step::Combine::kSub)) return;
+  const Step* mean = sole_maker(minus->in[1]);
+  const std::size_t x = minus->in[0];
+  if (!last(mean) || mean->in[0] != x) return;
+  const float epsilon = plus->after[0].unary->beta;
+  const auto channels = static_cast<std::size_t>(shape(x).back());
+  become_function(step, x, {});
+  step.kind = Kind::kLayerNorm;
+  step.epsilon = epsilon;
+  step.scale.assign(channels, 1.0f);
+  step.bias.assign(channels, 0.0f);
+}
+
+// ---- joining a step to the one before ----------------------------------------------------------
+
+bool takes_functions(const Step& step, const std::vector<After>& functions) {
+  switch (step.kind) {
+    case Kind::kConv:
+    case Kind::kMatMul:
+    case Kind::kBinary:
+    case Kind::kUnary:
+      return true;
+    case Kind::kAffine:  // oneDNN's batch norm ends in a plain relu at most
+      return step.after.empty() && functions.size() == 1 &&
+             functions[0].unary->kind == Function::kRelu && functions[0].unary->alpha == 0;
+    default:
+      return false;
+  }
+}
+
+void scale_and_shift(Step& step, const std::vector<float>& scale, const std::vector<float>& shift) {
+  if (step.scale.empty()) step.scale.assign(scale.size(), 1.0f);
+  if (step.bias.empty()) step.bias.assign(scale.size(), 0.0f);
+  for (std::size_t c = 0; c < scale.size(); ++c) {
+    step.scale[c] *= scale[c];
+    step.bias[c] = step.bias[c] * scale[c] + shift[c];
+  }
+}
+
+bool Fuser::join_affine(Step& step) {
+  if (step.kind != Kind::kAffine) return false;
+  Step* earlier = sole_maker(step.in[0]);
+  if (earlier == nullptr || !earlier->after.empty() ||
+      (earlier->kind != Kind::kConv && earlier->kind != Kind::kAffine)) {
+    return false;
+  }
+  Step merged = *earlier;
+  scale_and_shift(merged, step.scale, step.bias);
+  merged.after = step.after;
+  replace(step, *earlier, std::move(merged));
+  return true;
+}
+
+bool Fuser::join_function(Step& step) {
+  if (step.kind != Kind::kUnary) return false;
+  Step* earlier = sole_maker(step.in[0]);
+  if (earlier == nullptr || !takes_functions(*earlier, step.after)) return false;
+  Step merged = *earlier;
+  for (const After& after : step.after) append_function(merged.after, *after.unary);
+  replace(step, *earlier, std::move(merged));
+  return true;
+}
+
+// A constant row added to, or multiplied with, a matrix product or a layer norm.
+bool Fuser::join_row(Step& step) {
+  const bool sum = is_binary(&step, Step::Combine::kAdd);
+  if (!sum && !is_binary(&step, Step::Combine::kMul)) return false;
+  const Tensor* row = constant(step.in[1]);
+  Step* earlier = sole_maker(step.in[0]);
+  if (row == nullptr || !row->is_float() || earlier == nullptr || !earlier->after.empty())
+    return false;
+  if (earlier->kind != Kind::kMatMul && earlier->kind != Kind::kLayerNorm) return false;
+  const auto columns = static_cast<std::size_t>(shape(step.out).back());
+  if (row->size() != columns || row->shape.empty() ||
+      row->shape.back() != static_cast<std::int64_t>(columns)) {
+    return false;
+  }
+  if (earlier->kind == Kind::kMatMul && earlier->in.size() > 1) return false;
+  Step merged = *earlier;
+  const std::vector<float> ones(columns, 1.0f), zeros(columns, 0.0f);
+  scale_and_shift(merged, sum ? ones : *row->floats, sum ? *row->floats : zeros);
+  replace(step, *earlier, std::move(merged));
+  return true;
+}
+
+// A residual connection: the later of the two steps adds the other's result to its own.
+bool Fuser::join_sum(Step& step) {
+  if (!is_binary(&step, Step::Combine::kAdd) || step.in[0] == step.in[1]) return false;
+  if (shape(step.in[0]) != shape(step.in[1])) return false;
+  std::size_t sides[] = {0, 1};
+  const auto when = [&](std::size_t side) {
+    const std::size_t at = maker_[step.in[side]];
+    return at == kNobody ? 0 : at + 1;
+  };
+  if (when(1) > when(0)) std::swap(sides[0], sides[1]);
+  for (const std::size_t side : sides) {
+    Step* earlier = sole_maker(step.in[side]);
+    if (earlier == nullptr || !earlier->after.empty() || has_sum(*earlier)) continue;
+    if (earlier->kind != Kind::kConv && earlier->kind != Kind::kMatMul) continue;
+    Step merged = *earlier;
+    merged.after.push_back({std::nullopt, step.in[1 - side]});
+    replace(step, *earlier, std::move(merged));
+    return true;
+  }
+  return false;
+}
+
+void Fuser::join(Step& step) {
+  if (!join_affine(step) && !join_function(step) && !join_row(step)) join_sum(step);
+}
+
+void Fuser::drop_unused() {
+  for (std::size_t i = plan_.steps.size(); i-- > 0;) {
+    if (!dead_[i] && uses_[plan_.steps[i].out] == 0) kill(plan_.steps[i]);
+  }
+  std::vector<Step> steps;
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    if (!dead_[i]) steps.push_back(std::move(plan_.steps[i]));
+  }
+  plan_.steps = std::move(steps);
+}
+
+}  // namespace
+
+void fuse(Plan& plan, const std::vector<std::size_t>& kept) { Fuser(plan, kept).run(); }
+
+}  // namespace contcore

@@ -1,0 +1,121 @@
+// A graph at one image size: every shape known, constants computed, operators reduced to a few
+// kinds of steps. trace() makes it, fuse() makes it shorter, Program runs it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backbone/graph.h"
+
+namespace contcore {
+
+/// A tensor on the image's way, or a constant.
+struct Value {
+  std::string name;
+  Shape shape;
+  std::optional<Tensor> constant;
+};
+
+/// A function of one number, with oneDNN's parameters.
+struct Unary {
+  enum class Kind {
+    kRelu,  ///< max(x, 0) + alpha · min(x, 0)
+    kClip,  ///< min(max(x, alpha), beta)
+    kSigmoid,
+    kSwish,  ///< x · sigmoid(alpha · x)
+    kHardSwish,
+    kTanh,
+    kGelu,  ///< with erf
+    kGeluTanh,
+    kSqrt,
+    kExp,
+    kLog,
+    kAbs,
+    kElu,
+    kLinear,  ///< alpha · x + beta
+    kPower,   ///< alpha · x^beta
+  };
+  Kind kind = Kind::kRelu;
+  float alpha = 0, beta = 0;
+};
+
+/// What is done to a step's result before it is written: a function, or the sum with another value.
+struct After {
+  std::optional<Unary> unary;
+  std::size_t other = 0;  ///< the value added, where there is no function
+};
+
+struct Step {
+  enum class Kind {
+    kConv,       ///< in[0]; weights, bias
+    kMaxPool,    ///< in[0]
+    kMeanPool,   ///< in[0]
+    kAffine,     ///< in[0], channel by channel: scale · x + bias
+    kUnary,      ///< in[0]; functions are in `after`
+    kBinary,     ///< in[0] and in[1], broadcast
+    kConcat,     ///< in…, along axes[0]
+    kMatMul,     ///< in[0] with weights, or with in[1]
+    kLayerNorm,  ///< in[0] along the last axis; scale, bias, epsilon
+    kSoftmax,    ///< in[0] along axes[0]
+    kReshape,    ///< in[0]
+    kTranspose,  ///< in[0], axes[i] is the axis that becomes the i-th
+    kSlice,      ///< in[0] from `starts` on
+    kMean,       ///< in[0] along `axes`, which stay with length 1
+    kHost,       ///< the node itself, by evaluate()
+  };
+  enum class Combine { kAdd, kSub, kMul, kDiv, kMin, kMax };
+
+  Kind kind = Kind::kHost;
+  Node node;                        ///< where it comes from, for messages and kHost
+  std::vector<std::size_t> in;      ///< values
+  std::size_t out = 0;              ///< value
+  std::vector<After> after;         ///< in order
+  Combine combine = Combine::kAdd;  ///< of kBinary
+
+  Tensor weights;            ///< of kConv (O, I/group, h, w) and kMatMul (K, N)
+  std::vector<float> scale;  ///< for each channel; of kConv: folded into the weights; may be empty
+  std::vector<float> bias;   ///< for each channel; may be empty
+  std::vector<std::int64_t> kernel, strides, dilations, before, behind;  ///< of height and width
+  bool shared = false;  ///< the weights are the graph's own, the same at every size
+  std::int64_t group = 1;
+  bool count_padding = false;  ///< of kMeanPool
+  float epsilon = 0;
+  std::vector<std::int64_t> axes, starts;
+};
+
+struct Plan {
+  std::vector<Value> values;
+  std::vector<Step> steps;
+  std::map<std::string, std::size_t> names;  ///< tensor name to value; several may share one
+  std::size_t input = 0;
+  bool channels_last = false;  ///< the graph takes (N, height, width, 3)
+  std::int64_t opset = 13;
+  std::string stopped;  ///< why the rest of the graph was left out, with `tolerant` tracing
+};
+
+/// The nodes `targets` (tensor names) depend on, by index, in order.
+std::vector<std::size_t> needed_nodes(const Graph& graph, const std::vector<std::string>& targets);
+
+/// The plan for one image of this size, through the nodes given. Throws Error (kInput) naming the
+/// node that cannot be run; if `tolerant`, such nodes and all that depend on them are left out
+/// instead.
+Plan trace(const Graph& graph, const std::vector<std::size_t>& nodes, std::int64_t height,
+           std::int64_t width, bool tolerant = false);
+
+/// Folds batch norm into convolutions, activations and sums into the steps before, and finds the
+/// functions that exporters take apart. The values in `kept` stay as they are.
+void fuse(Plan& plan, const std::vector<std::size_t>& kept);
+
+/// Multiplies and adds (each is one) of a step.
+double flops(const Plan& plan, const Step& step);
+
+/// Computes, once for all sizes, what depends on weights alone.
+void fold_constants(Graph& graph);
+
+/// Whether an operator can be run at all.
+bool known_operator(const std::string& op);
+
+}  // namespace contcore

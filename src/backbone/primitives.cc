@@ -1,0 +1,219 @@
+// The other steps, each as one primitive.
+#include "backbone/attributes.h"
+#include "backbone/builder.h"
+
+namespace contcore {
+
+using Kind = Step::Kind;
+
+void Program::Builder::pool(const Step& step) {
+  const Place source = dense(step.in[0]);
+  const auto algorithm = step.kind == Kind::kMaxPool ? dnnl::algorithm::pooling_max
+                         : step.count_padding        ? dnnl::algorithm::pooling_avg_include_padding
+                                                     : dnnl::algorithm::pooling_avg_exclude_padding;
+  const Shape& in = shape(step.in[0]);
+  const Shape& out = shape(step.out);
+  Dims behind = step.behind;
+  for (std::size_t i = 0; i < 2; ++i) {  // a partial last window reaches beyond the padding
+    const std::int64_t reach = (step.kernel[i] - 1) * step.dilations[i] + 1;
+    const std::int64_t end = (out[i + 2] - 1) * step.strides[i] + reach;
+    behind[i] = std::max(behind[i], end - in[i + 2] - step.before[i]);
+  }
+  const Dims holes = {step.dilations[0] - 1, step.dilations[1] - 1};
+  const dnnl::pooling_v2_forward::desc operation(kInference, algorithm, source.desc,
+                                                 any_layout(out), step.strides, step.kernel, holes,
+                                                 step.before, behind);
+  const dnnl::pooling_v2_forward::primitive_desc description(operation, attributes_of({}),
+                                                             work_.engine);
+  const Place target = fresh(description.dst_desc(), step.out);
+  call(dnnl::pooling_v2_forward(description), description,
+       {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, target}},
+       what(step) + " " + description.impl_info_str());
+  set(step.out, target);
+}
+
+// Batch norm with mean 0 and variance 1: what is left is the scale and the shift.
+void Program::Builder::affine(const Step& step) {
+  const Place source = dense(step.in[0]);
+  auto flags =
+      dnnl::normalization_flags::use_global_stats | dnnl::normalization_flags::use_scale_shift;
+  if (!step.after.empty()) flags = flags | dnnl::normalization_flags::fuse_norm_relu;
+  const dnnl::batch_normalization_forward::desc operation(kInference, source.desc, 0.0f, flags);
+  const dnnl::batch_normalization_forward::primitive_desc description(operation, attributes_of({}),
+                                                                      work_.engine);
+  const std::size_t channels = step.scale.size();
+  std::vector<float> both = step.scale;
+  both.insert(both.end(), step.bias.begin(), step.bias.end());
+  Place parameters = vector(both);
+  parameters.desc = plain_layout({2, static_cast<std::int64_t>(channels)});
+  const Place target = over_or_fresh(source, description.dst_desc(), step.out);
+  call(dnnl::batch_normalization_forward(description), description,
+       {{DNNL_ARG_SRC, source},
+        {DNNL_ARG_MEAN, vector(std::vector<float>(channels, 0.0f))},
+        {DNNL_ARG_VARIANCE, vector(std::vector<float>(channels, 1.0f))},
+        {DNNL_ARG_SCALE_SHIFT, parameters},
+        {DNNL_ARG_DST, target}},
+       what(step) + " " + description.impl_info_str());
+  set(step.out, target);
+}
+
+void Program::Builder::unary(const Step& step) {
+  Place source = dense(step.in[0]);
+  if (step.after.empty()) return set(step.out, source);
+  Place target = over_or_fresh(source, source.desc, step.out);
+  for (const After& after : step.after) {
+    const dnnl::eltwise_forward::desc operation(kInference, algorithm_of(after.unary->kind),
+                                                source.desc, after.unary->alpha, after.unary->beta);
+    const dnnl::eltwise_forward::primitive_desc description(operation, attributes_of({}),
+                                                            work_.engine);
+    call(dnnl::eltwise_forward(description), description,
+         {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, target}},
+         what(step) + " " + description.impl_info_str());
+    source = target;
+  }
+  set(step.out, target);
+}
+
+void Program::Builder::binary(const Step& step) {
+  const Place left = dense(step.in[0]);
+  const Shape& out = shape(step.out);
+  Shape form = shape(step.in[1]);
+  form.insert(form.begin(), out.size() - form.size(), 1);
+  Place right = dense(step.in[1]);
+  if (form != shape(step.in[1])) right = reshaped_place(plain(step.in[1]), form);
+  if (form == out && !same_layout(left.desc, right.desc)) {
+    right = in_layout(step.in[1], left.desc);
+  }
+  const dnnl::binary::desc operation(algorithm_of(step.combine), left.desc, right.desc, left.desc);
+  const dnnl::binary::primitive_desc description(operation, attributes_of(step.after),
+                                                 work_.engine);
+  const Place target = step.in[0] == step.in[1] ? fresh(left.desc, step.out)
+                                                : over_or_fresh(left, left.desc, step.out);
+  call(dnnl::binary(description), description,
+       {{DNNL_ARG_SRC_0, left}, {DNNL_ARG_SRC_1, right}, {DNNL_ARG_DST, target}},
+       what(step) + " " + description.impl_info_str());
+  set(step.out, target);
+}
+
+void Program::Builder::matmul(const Step& step) {
+  const bool constant = step.in.size() == 1;
+  const Shape& out = shape(step.out);
+  Shape left_shape = shape(step.in[0]);
+  Shape right_shape = constant ? step.weights.shape : shape(step.in[1]);
+  Shape target_shape = out;
+  if (constant) {  // all rows in one matrix
+    left_shape = {count_of(step.node, left_shape) / left_shape.back(), left_shape.back()};
+    target_shape = {left_shape[0], out.back()};
+  } else {
+    left_shape.insert(left_shape.begin(), out.size() - left_shape.size(), 1);
+    right_shape.insert(right_shape.begin(), out.size() - right_shape.size(), 1);
+  }
+  const dnnl::primitive_attr attributes = attributes_of(step.after);
+  const Desc target_desc = plain_layout(target_shape);
+  Shape bias_shape(target_shape.size(), 1);
+  bias_shape.back() = target_shape.back();
+  const auto describe = [&](const Desc& left, const Desc& right) {
+    const dnnl::matmul::desc operation =
+        step.bias.empty() ? dnnl::matmul::desc(left, right, target_desc)
+                          : dnnl::matmul::desc(left, right, plain_layout(bias_shape), target_desc);
+    return dnnl::matmul::primitive_desc(operation, attributes, work_.engine);
+  };
+  // A transposed or cut matrix is used as it lies, where oneDNN has a fast way for it.
+  const auto as_it_lies = [&](std::size_t value, const Shape& form) -> std::optional<Place> {
+    const Place now = place(value);
+    const Desc desc = now.desc.reshape(form, true);
+    if (!desc || desc.data.ndims == 0) return std::nullopt;
+    return Place{desc, now.buffer, now.offset};
+  };
+  const auto in_rows = [&](std::size_t value, const Shape& form) {
+    return reshaped_place(plain(value), form);
+  };
+  Place left, right;
+  dnnl::matmul::primitive_desc description;
+  if (constant) {
+    left = in_rows(step.in[0], left_shape);
+    description = describe(left.desc, any_layout(right_shape));
+    const Desc to = description.weights_desc();
+    right = packed(*step.weights.floats, plain_layout(right_shape), to, key_of(step, to),
+                   step.scale, 0, static_cast<std::size_t>(right_shape.back()));
+  } else {
+    const auto loose_left = as_it_lies(step.in[0], left_shape);
+    const auto loose_right = as_it_lies(step.in[1], right_shape);
+    bool fast = loose_left && loose_right;
+    if (fast) {
+      try {
+        description = describe(loose_left->desc, loose_right->desc);
+        fast = !is_reference(description);
+      } catch (const dnnl::error&) {
+        fast = false;
+      }
+    }
+    left = fast ? *loose_left : in_rows(step.in[0], left_shape);
+    right = fast ? *loose_right : in_rows(step.in[1], right_shape);
+    if (!fast) description = describe(left.desc, right.desc);
+  }
+  Place target;
+  if (const auto other = summand(step)) {
+    target = sum_target(*other, plain_layout(shape(*other)), step);
+    target = reshaped_place(target, target_shape);
+  } else {
+    target = fresh(target_desc, step.out);
+  }
+  std::vector<std::pair<int, Place>> places = {
+      {DNNL_ARG_SRC, left}, {DNNL_ARG_WEIGHTS, right}, {DNNL_ARG_DST, target}};
+  if (!step.bias.empty()) {
+    Place bias = vector(step.bias);
+    bias.desc = plain_layout(bias_shape);
+    places.emplace_back(DNNL_ARG_BIAS, bias);
+  }
+  call(dnnl::matmul(description), description, std::move(places),
+       what(step) + " " + description.impl_info_str());
+  set(step.out, reshaped_place(target, out));
+}
+
+void Program::Builder::layer_norm(const Step& step) {
+  const Shape& out = shape(step.out);
+  const Shape rows = {count_of(step.node, out) / out.back(), out.back()};
+  const Place source = reshaped_place(plain(step.in[0]), rows);
+  const dnnl::layer_normalization_forward::desc operation(
+      kInference, source.desc, step.epsilon, dnnl::normalization_flags::use_scale_shift);
+  const dnnl::layer_normalization_forward::primitive_desc description(operation, attributes_of({}),
+                                                                      work_.engine);
+  std::vector<float> both = step.scale;
+  both.insert(both.end(), step.bias.begin(), step.bias.end());
+  Place parameters = vector(both);
+  parameters.desc = plain_layout({2, out.back()});
+  const Place target = over_or_fresh(source, source.desc, step.out);
+  call(dnnl::layer_normalization_forward(description), description,
+       {{DNNL_ARG_SRC, source}, {DNNL_ARG_SCALE_SHIFT, parameters}, {DNNL_ARG_DST, target}},
+       what(step) + " " + description.impl_info_str());
+  set(step.out, reshaped_place(target, out));
+}
+
+void Program::Builder::softmax(const Step& step) {
+  const Place source = plain(step.in[0]);
+  const dnnl::softmax_v2_forward::desc operation(kInference, dnnl::algorithm::softmax_accurate,
+                                                 source.desc, source.desc,
+                                                 static_cast<int>(step.axes[0]));
+  const dnnl::softmax_v2_forward::primitive_desc description(operation, attributes_of({}),
+                                                             work_.engine);
+  const Place target = over_or_fresh(source, source.desc, step.out);
+  call(dnnl::softmax_v2_forward(description), description,
+       {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, target}},
+       what(step) + " " + description.impl_info_str());
+  set(step.out, target);
+}
+
+void Program::Builder::mean(const Step& step) {
+  const Place source = plain(step.in[0]);
+  const Desc to = plain_layout(shape(step.out));
+  const dnnl::reduction::desc operation(dnnl::algorithm::reduction_mean, source.desc, to, 0.0f,
+                                        0.0f);
+  const dnnl::reduction::primitive_desc description(operation, attributes_of({}), work_.engine);
+  const Place target = fresh(to, step.out);
+  call(dnnl::reduction(description), description, {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, target}},
+       what(step) + " " + description.impl_info_str());
+  set(step.out, target);
+}
+
+}  // namespace contcore

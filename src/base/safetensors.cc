@@ -1,0 +1,190 @@
+#include "base/safetensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/file.h"
+#include "base/sha256.h"
+#include "contcore/error.h"
+
+static_assert(std::endian::native == std::endian::little, "files are little endian");
+
+namespace contcore {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kLengthBytes = 8;
+constexpr std::size_t kMostHeader = std::size_t{64} << 20;
+constexpr std::size_t kMostBytes = std::size_t{1} << 40;
+constexpr std::size_t kDigits = 64;
+constexpr char kChecksum[] = "sha256";
+
+std::string zeros() { return std::string(kDigits, '0'); }
+std::string mark(const std::string& digits) {
+  return fmt::format("\"{}\":\"{}\"", kChecksum, digits);
+}
+
+[[noreturn]] void damaged(const std::string& path, const std::string& what) {
+  throw Error(Error::Kind::kDamaged,
+              fmt::format("{}: {}; the file is damaged: restore it from a copy", path, what));
+}
+
+std::string header_of(const std::map<std::string, std::string>& metadata,
+                      const std::vector<TensorView>& tensors) {
+  Json header = Json::object();
+  header["__metadata__"] = metadata;
+  header["__metadata__"][kChecksum] = zeros();
+  std::size_t at = 0;
+  for (const TensorView& tensor : tensors) {
+    header[tensor.name] = {{"dtype", tensor.dtype},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {at, at + tensor.bytes.size()}}};
+    at += tensor.bytes.size();
+  }
+  std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+std::size_t size_of(const std::vector<std::size_t>& shape, std::size_t most) {
+  std::size_t size = 4;  // bytes of a number
+  for (const std::size_t n : shape) {
+    if (n != 0 && size > most / n) return std::numeric_limits<std::size_t>::max();
+    size *= n;
+  }
+  return size;
+}
+
+}  // namespace
+
+void write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata,
+                       const std::vector<TensorView>& tensors) {
+  std::string header = header_of(metadata, tensors);
+  const std::uint64_t length = header.size();
+  std::vector<std::span<const std::byte>> parts;
+  parts.push_back(std::as_bytes(std::span(&length, 1)));
+  parts.push_back(std::as_bytes(std::span(header)));
+  for (const TensorView& tensor : tensors) parts.push_back(tensor.bytes);
+  const std::string digits = sha256(parts);
+  header.replace(header.find(mark(zeros())), mark(zeros()).size(), mark(digits));
+  write_whole(path, parts);
+}
+
+Safetensors::Safetensors(const std::string& path, const std::string& kind)
+    : path_(path), bytes_(read_whole(path, kind, kMostBytes)) {
+  parse(kind);
+  verify();
+}
+
+void Safetensors::parse(const std::string& kind) {
+  const auto not_ours = [&] {
+    throw Error(Error::Kind::kInput, fmt::format("{}: this is not {}", path_, kind));
+  };
+  std::uint64_t length = 0;
+  if (bytes_.size() < kLengthBytes + 2) not_ours();
+  std::memcpy(&length, bytes_.data(), kLengthBytes);
+  if (bytes_[kLengthBytes] != '{' || length > kMostHeader) not_ours();
+  if (length > bytes_.size() - kLengthBytes) damaged(path_, "it is cut short");
+  data_ = kLengthBytes + static_cast<std::size_t>(length);
+  const Json header =
+      Json::parse(bytes_.begin() + kLengthBytes,
+                  bytes_.begin() + static_cast<std::ptrdiff_t>(data_), nullptr, false);
+  if (!header.is_object()) damaged(path_, "its header cannot be read");
+  const std::size_t room = bytes_.size() - data_;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") {
+      if (!entry.is_object()) damaged(path_, "its header cannot be read");
+      for (const auto& [key, value] : entry.items()) {
+        if (!value.is_string()) damaged(path_, "its header cannot be read");
+        metadata_[key] = value.get<std::string>();
+      }
+      continue;
+    }
+    Tensor tensor;
+    try {
+      tensor.dtype = entry.at("dtype").get<std::string>();
+      for (const Json& n : entry.at("shape").get_ref<const Json::array_t&>()) {
+        tensor.shape.push_back(n.get_ref<const Json::number_unsigned_t&>());
+      }
+      const Json& offsets = entry.at("data_offsets");
+      tensor.begin = offsets.at(0).get_ref<const Json::number_unsigned_t&>();
+      tensor.end = offsets.at(1).get_ref<const Json::number_unsigned_t&>();
+    } catch (const Json::exception&) {
+      damaged(path_, fmt::format("its header says nothing sensible of '{}'", name));
+    }
+    if (tensor.begin > tensor.end || tensor.end > room) {
+      damaged(path_, "it is cut short, or its header is wrong");
+    }
+    const bool known = tensor.dtype == "F32" || tensor.dtype == "I32";
+    if (known && size_of(tensor.shape, room) != tensor.end - tensor.begin) {
+      damaged(path_, fmt::format("the size of '{}' does not fit its shape", name));
+    }
+    tensors_[name] = std::move(tensor);
+  }
+  check_places(room);
+}
+
+// The arrays follow each other without gaps to the end of the file.
+void Safetensors::check_places(std::size_t room) const {
+  std::vector<std::pair<std::size_t, std::size_t>> places;
+  for (const auto& [name, tensor] : tensors_) places.emplace_back(tensor.begin, tensor.end);
+  std::sort(places.begin(), places.end());
+  std::size_t at = 0;
+  for (const auto& [begin, end] : places) {
+    if (begin != at) damaged(path_, "its arrays do not follow each other");
+    at = end;
+  }
+  if (at != room) damaged(path_, "it is longer than its header says");
+}
+
+void Safetensors::verify() const {
+  const auto found = metadata_.find(kChecksum);
+  if (found == metadata_.end()) damaged(path_, "it has no checksum");
+  const std::string written = mark(found->second);
+  std::string header(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(data_));
+  const std::size_t at = header.find(written);
+  if (found->second.size() != kDigits || at == std::string::npos) {
+    damaged(path_, "its checksum cannot be read");
+  }
+  header.replace(at, written.size(), mark(zeros()));
+  const std::span<const std::byte> parts[] = {std::as_bytes(std::span(header)),
+                                              std::as_bytes(std::span(bytes_).subspan(data_))};
+  if (sha256(parts) != found->second) damaged(path_, "its checksum does not match");
+}
+
+const Safetensors::Tensor& Safetensors::find(const std::string& name, const std::string& dtype,
+                                             std::size_t dimensions, Shape& shape) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) damaged(path_, fmt::format("'{}' is missing", name));
+  const Tensor& tensor = found->second;
+  // The arrays begin at a multiple of 4, so that they can be looked at in place.
+  if (tensor.dtype != dtype || tensor.shape.size() != dimensions ||
+      (data_ + tensor.begin) % 4 != 0) {
+    damaged(path_, fmt::format("'{}' has another type or shape", name));
+  }
+  shape.rows = tensor.shape[0];
+  shape.cols = dimensions > 1 ? tensor.shape[1] : 1;
+  return tensor;
+}
+
+std::span<const float> Safetensors::floats(const std::string& name, std::size_t dimensions,
+                                           Shape& shape) const {
+  const Tensor& tensor = find(name, "F32", dimensions, shape);
+  return {reinterpret_cast<const float*>(bytes_.data() + data_ + tensor.begin),
+          (tensor.end - tensor.begin) / 4};
+}
+
+std::span<const std::int32_t> Safetensors::ints(const std::string& name, Shape& shape) const {
+  const Tensor& tensor = find(name, "I32", 1, shape);
+  return {reinterpret_cast<const std::int32_t*>(bytes_.data() + data_ + tensor.begin),
+          (tensor.end - tensor.begin) / 4};
+}
+
+}  // namespace contcore

@@ -1,0 +1,388 @@
+#include "contcore/detector.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <utility>
+
+#include "backbone/fetch.h"
+#include "contcore/error.h"
+#include "detector/extractor.h"
+#include "detector/feature_store.h"
+#include "memory/rows.h"
+
+namespace contcore {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kExtractShare = 0.85;     // of the time that learning takes, about
+constexpr std::size_t kImagesAtATime = 8;  // for each thread
+constexpr std::size_t kMostHeldOut = 64;   // images of a task
+constexpr std::size_t kOnlineHeldOut = 5;  // every so many online images, one is held out
+// Heat begins and is full at these parts of the threshold.
+constexpr float kCold = 0.6F;
+constexpr float kHot = 1.6F;
+constexpr double kDefaultP = 0.01;
+constexpr double kOnlineP = 0.1;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::size_t machine_memory() {
+  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::size_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t pages = 0;
+  std::size_t resident = 0;
+  statm >> pages >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::string join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    names.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return names;
+}
+
+// What an image gave: its patches, or why it has none.
+struct Extracted {
+  std::optional<Patches> patches;
+  std::string error;
+};
+
+// Whether file i of n is held out: evenly spread.
+bool is_held_out(std::size_t i, std::size_t n, double part) {
+  if (n < 2 || part <= 0) return false;
+  const auto wanted = static_cast<std::size_t>(part * static_cast<double>(n) + 0.5);
+  const std::size_t held = std::clamp<std::size_t>(wanted, 1, std::min(kMostHeldOut, n - 1));
+  return (i + 1) * held / n > i * held / n;
+}
+
+// Calls use(i, extracted) for each file in order; files are extracted several at a time.
+void for_each_image(const Extractor& extractor, const std::vector<std::string>& files,
+                    Threads& threads, const Progress& progress,
+                    const std::function<void(std::size_t, Extracted&)>& use) {
+  const std::size_t most = kImagesAtATime * threads.count();
+  for (std::size_t first = 0; first < files.size(); first += most) {
+    const std::size_t n = std::min(most, files.size() - first);
+    std::vector<Extracted> some(n);
+    std::size_t done = 0;  // by the calling thread, which stands for all
+    bool stop = false;
+    threads.run(n, [&](std::size_t i, std::size_t worker) {
+      if (worker == 0 && progress && !stop) {
+        const std::size_t about = first + std::min(n, done * threads.count());
+        stop = !progress(static_cast<double>(about) / static_cast<double>(files.size()));
+        ++done;
+      }
+      Threads one(1);
+      try {
+        some[i].patches = extractor.extract(read_image(files[first + i]), one);
+      } catch (const Error& error) {
+        if (error.kind() != Error::Kind::kInput) throw;
+        some[i].error = error.what();
+      }
+    });
+    if (stop) throw Error(Error::Kind::kCancelled, "stopped");
+    for (std::size_t i = 0; i < n; ++i) use(first + i, some[i]);
+  }
+}
+
+}  // namespace
+
+struct Detector::Parts {
+  Parts(Backbone backbone, const Geometry& geometry, const PatchEmbedding& embedding, Memory m)
+      : extractor(std::move(backbone), geometry, embedding), memory(std::move(m)) {}
+  Extractor extractor;
+  Memory memory;
+};
+
+Detector::Detector(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Detector::~Detector() = default;
+Detector::Detector(Detector&&) noexcept = default;
+Detector& Detector::operator=(Detector&&) noexcept = default;
+
+Detector::Detector(const DetectorOptions& options) {
+  const std::string named = options.backbone.empty() ? default_backbone() : options.backbone;
+  Backbone backbone(resolve_backbone(named), options.layers);
+  Memory memory(options.dimension, options.capacity, options.q);
+  const bool is_name = named == "builtin" || named == "resnet50";
+  std::error_code ignored;
+  memory.source["backbone"] = is_name ? named
+                              : named == cached_backbone("resnet50")
+                                  ? "resnet50"
+                                  : std::filesystem::weakly_canonical(named, ignored).string();
+  memory.source["backbone.sha256"] = backbone.hash();
+  memory.source["layers"] = contcore::join(backbone.layers());
+  memory.source["resize"] = options.geometry.resize_text();
+  memory.source["crop"] = options.geometry.crop_text();
+  PatchEmbedding embedding;
+  embedding.dimension = options.dimension;
+  memory.source["neighbourhood"] = fmt::format("{}", embedding.neighbourhood);
+  parts_ =
+      std::make_unique<Parts>(std::move(backbone), options.geometry, embedding, std::move(memory));
+}
+
+Detector Detector::open(const std::string& path, const std::string& backbone_file) {
+  Memory memory = Memory::open(path);
+  const auto said = [&](const std::string& key) -> const std::string& {
+    const auto found = memory.source.find(key);
+    if (found != memory.source.end()) return found->second;
+    throw Error(Error::Kind::kInput,
+                fmt::format("{}: the memory does not say its {}; it was not learned from images",
+                            path, key));
+  };
+  const std::string named = backbone_file.empty() ? said("backbone") : backbone_file;
+  const std::string file = resolve_backbone(named);
+  if (file != "builtin" && !std::filesystem::exists(file)) {
+    throw Error(
+        Error::Kind::kInput,
+        fmt::format("{}: its backbone {} is not there; name the file with --backbone", path, file));
+  }
+  Backbone backbone(file, split(said("layers")));
+  if (backbone.hash() != said("backbone.sha256")) {
+    throw Error(
+        Error::Kind::kInput,
+        fmt::format("{}: was learned with another backbone ({}, sha256 {:.12}…) than {} "
+                    "(sha256 {:.12}…); name the right one with --backbone",
+                    path, said("backbone"), said("backbone.sha256"), file, backbone.hash()));
+  }
+  const Geometry geometry = Geometry::parse(said("resize"), said("crop"));
+  PatchEmbedding embedding;
+  embedding.dimension = memory.dimension();
+  if (said("neighbourhood") != fmt::format("{}", embedding.neighbourhood)) {
+    throw Error(
+        Error::Kind::kInput,
+        fmt::format("{}: was learned with neighbourhoods of {}, which this version does not "
+                    "make",
+                    path, said("neighbourhood")));
+  }
+  return Detector(
+      std::make_unique<Parts>(std::move(backbone), geometry, embedding, std::move(memory)));
+}
+
+const Memory& Detector::memory() const { return parts_->memory; }
+void Detector::save(const std::string& path) const { parts_->memory.save(path); }
+void Detector::shrink(std::size_t count, Threads& threads) {
+  parts_->memory = parts_->memory.shrink(count, threads);
+}
+
+std::string Detector::backbone_text() const {
+  const auto& source = parts_->memory.source;
+  const std::string crop = source.at("crop");
+  return fmt::format("{} ({}), images resized to {}{}", source.at("backbone"), source.at("layers"),
+                     source.at("resize"), crop == "none" ? "" : ", cropped to " + crop);
+}
+
+LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOptions& options,
+                            Threads& threads) {
+  if (options.task.empty()) {
+    throw Error(Error::Kind::kUsage, "a task needs a name; give it with --task NAME");
+  }
+  Memory& memory = parts_->memory;
+  const std::size_t limit = options.memory_limit != 0 ? options.memory_limit : machine_memory() / 2;
+  LearnReport report;
+  LearnHow how;
+  how.task = options.task;
+  how.p = options.p != 0 ? options.p : options.online ? kOnlineP : kDefaultP;
+
+  FeatureStore features(memory.dimension(), limit / 2);
+  FeatureStore held(memory.dimension(), limit / 8);
+  std::vector<std::size_t> held_ends;
+  const auto hold_out = [&](const Patches& patches) {
+    held.append(patches.vectors.data(), patches.vectors.rows());
+    held_ends.push_back(held.rows());
+    ++report.held_out;
+  };
+  Clock::time_point start = Clock::now();
+  for_each_image(parts_->extractor, files, threads,
+                 part_of(options.progress, 0.0, options.online ? 1.0 : kExtractShare),
+                 [&](std::size_t i, Extracted& image) {
+                   if (!image.patches) {
+                     if (options.strict) throw Error(Error::Kind::kInput, image.error);
+                     report.skipped.push_back({files[i], image.error});
+                     return;
+                   }
+                   if (is_held_out(i, files.size(), options.hold_out)) {
+                     hold_out(*image.patches);
+                     return;
+                   }
+                   report.patches += image.patches->vectors.rows();
+                   ++report.learned;
+                   if (options.online) {
+                     const Clock::time_point sampling = Clock::now();
+                     memory.learn_online(image.patches->vectors.view(), how, threads);
+                     report.sample_seconds += seconds_since(sampling);
+                   } else {
+                     features.append(image.patches->vectors.data(), image.patches->vectors.rows());
+                   }
+                 });
+  parts_->extractor.rest();
+  report.extract_seconds = seconds_since(start) - report.sample_seconds;
+  report.on_disk = features.on_disk();
+  if (report.learned == 0) {
+    throw Error(
+        Error::Kind::kInput,
+        fmt::format("task '{}': none of {} images can be used: {}", options.task, files.size(),
+                    report.skipped.empty() ? "there are none" : report.skipped[0].reason));
+  }
+  start = Clock::now();
+  if (!options.online) {
+    const std::size_t taken = resident_bytes() + 3 * memory.capacity() * memory.dimension() * 4;
+    const std::size_t least = limit / 8;
+    how.memory_limit = limit > taken + least ? limit - taken : least;
+    how.images = report.learned;
+    const Progress rest = part_of(options.progress, kExtractShare, 1.0);
+    how.progress = [&](double done) {
+      if (features.on_disk() && resident_bytes() > limit - limit / 4) features.release();
+      return !rest || rest(done);
+    };
+    memory.learn(features.view(), how, threads);
+  }
+  const VectorView held_out = held.view();
+  for (std::size_t i = 0, first = 0; i < held_ends.size(); first = held_ends[i++]) {
+    memory.hold_out(held_out.part(first, held_ends[i] - first), options.task, threads);
+  }
+  memory.recalibrate(threads);
+  report.sample_seconds += seconds_since(start);
+  return report;
+}
+
+void Detector::learn_online(const Image& image, const LearnOptions& options, Threads& threads) {
+  const Patches patches = parts_->extractor.extract(image, threads);
+  Memory& memory = parts_->memory;
+  const auto& tasks = memory.tasks();
+  const auto known = std::find_if(tasks.begin(), tasks.end(), [&](const TaskRecord& record) {
+    return record.name == options.task;
+  });
+  if (known != tasks.end() && options.hold_out > 0) {
+    const auto task = static_cast<std::size_t>(known - tasks.begin());
+    const std::size_t held = memory.states()[task].held_out;
+    const auto seen = static_cast<std::size_t>(known->images) + held;
+    if (held < kMostHeldOut && seen % kOnlineHeldOut == kOnlineHeldOut - 1) {
+      memory.hold_out(patches.vectors.view(), options.task, threads);
+      return;
+    }
+  }
+  LearnHow how;
+  how.task = options.task;
+  how.p = options.p != 0 ? options.p : kOnlineP;
+  memory.learn_online(patches.vectors.view(), how, threads);
+}
+
+Inspection Detector::inspect(const Image& image, const InspectOptions& options,
+                             Threads& threads) const {
+  const Memory& memory = parts_->memory;
+  const Patches patches = parts_->extractor.extract(image, threads);
+  const std::vector<float> distances = memory.distances(patches.vectors.view(), threads);
+  Inspection seen;
+  seen.score = *std::max_element(distances.begin(), distances.end());
+  seen.task =
+      options.task.empty() ? memory.recognise(patches.vectors.view()) : task_named(options.task);
+  if (seen.task) seen.threshold = memory.threshold(*seen.task, options.false_alarms);
+  seen.rejected = seen.threshold && seen.score > seen.threshold->score;
+  if (!options.map) return seen;
+  const NetworkInput& input = patches.input;
+  seen.map = to_original(
+      anomaly_map(distances, patches.grid_width, patches.grid_height, input.width, input.height),
+      input, image);
+  const auto peak = std::max_element(seen.map.values.begin(), seen.map.values.end());
+  const auto at = static_cast<std::size_t>(peak - seen.map.values.begin());
+  seen.peak_x = at % seen.map.width;
+  seen.peak_y = at / seen.map.width;
+  // Smoothing lowers the peak; the threshold goes down with it, so that an image has something
+  // outlined exactly when it is rejected.
+  seen.level = std::numeric_limits<float>::infinity();
+  if (seen.threshold && seen.score > 0) {
+    seen.level = seen.threshold->score * (*peak / seen.score);
+  }
+  return seen;
+}
+
+std::size_t Detector::task_named(const std::string& name) const {
+  const auto& tasks = parts_->memory.tasks();
+  std::string known;
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    if (tasks[t].name == name) return t;
+    known += (t == 0 ? "" : ", ") + tasks[t].name;
+  }
+  throw Error(Error::Kind::kUsage,
+              fmt::format("there is no task '{}' in this memory; it knows {}", name, known));
+}
+
+void Detector::inspect(const std::vector<std::string>& files, const InspectOptions& options,
+                       Threads& threads, const std::function<bool(Inspected&)>& each) const {
+  const auto look = [&](const std::string& file, Threads& crew) {
+    Inspected result;
+    result.file = file;
+    const Clock::time_point start = Clock::now();
+    try {
+      result.image = read_image(file);
+      result.seen = inspect(result.image, options, crew);
+    } catch (const Error& error) {
+      if (error.kind() != Error::Kind::kInput) throw;
+      result.error = error.what();
+    }
+    result.seconds = seconds_since(start);
+    return result;
+  };
+  if (parts_->memory.size() == 0) {
+    throw Error(Error::Kind::kInput, "the memory is empty; learn good images first");
+  }
+  if (files.size() == 1) {
+    Inspected result = look(files[0], threads);
+    each(result);
+    return;
+  }
+  const std::size_t most = kImagesAtATime * threads.count();
+  for (std::size_t first = 0; first < files.size(); first += most) {
+    std::vector<Inspected> some(std::min(most, files.size() - first));
+    threads.run(some.size(), [&](std::size_t i, std::size_t) {
+      Threads one(1);
+      some[i] = look(files[first + i], one);
+    });
+    for (Inspected& result : some) {
+      if (!each(result)) return;
+    }
+  }
+}
+
+const char* verdict(const Inspection& seen) {
+  if (!seen.threshold) return "unknown";
+  return seen.rejected ? "defect" : "good";
+}
+
+Image draw_inspection(const Image& image, const Inspection& seen) {
+  Overlay overlay;
+  overlay.rejected = seen.rejected;
+  overlay.judged = seen.threshold.has_value();
+  overlay.level = seen.level;
+  const auto [low, high] = std::minmax_element(seen.map.values.begin(), seen.map.values.end());
+  overlay.low = seen.threshold ? seen.level * kCold : *low;
+  overlay.high = seen.threshold ? seen.level * kHot : *high;
+  overlay.caption = fmt::format("{}  {:.2f}", seen.rejected ? "DEFECT" : verdict(seen), seen.score);
+  if (seen.threshold) overlay.caption += fmt::format(" / {:.2f}", seen.threshold->score);
+  return draw_overlay(image, seen.map, overlay);
+}
+
+}  // namespace contcore

@@ -1,0 +1,63 @@
+#include "detector/extractor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "contcore/error.h"
+
+namespace contcore {
+
+Extractor::Extractor(Backbone backbone, const Geometry& geometry, const PatchEmbedding& embedding)
+    : backbone_(std::move(backbone)), geometry_(geometry), embedding_(embedding) {}
+
+Backbone::Runner Extractor::take(std::size_t threads) const {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = std::find_if(idle_.begin(), idle_.end(),
+                                    [&](const Idle& idle) { return idle.threads == threads; });
+    if (found != idle_.end()) {
+      Backbone::Runner runner = std::move(found->runner);
+      idle_.erase(found);
+      return runner;
+    }
+  }
+  return backbone_.runner(threads);
+}
+
+void Extractor::put_back(std::size_t threads, Backbone::Runner runner) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  idle_.push_back({threads, std::move(runner)});
+}
+
+void Extractor::rest() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  idle_.clear();
+}
+
+Patches Extractor::extract(const Image& image, Threads& threads) const {
+  Patches patches;
+  patches.input = prepare(image, geometry_);
+  Backbone::Runner runner = take(threads.count());
+  const std::vector<FeatureMap> maps =
+      runner.run(patches.input.chw, patches.input.height, patches.input.width);
+  patches.grid_width = maps[0].width;
+  patches.grid_height = maps[0].height;
+  patches.vectors = Vectors(patches.grid_width * patches.grid_height, embedding_.dimension);
+  embed(maps, embedding_, patches.vectors.data(), threads);
+  put_back(threads.count(), std::move(runner));
+  patches.input.chw = {};
+  const float* values = patches.vectors.data();
+  const std::size_t count = patches.vectors.rows() * patches.vectors.cols();
+  // A sum is finite only if every value is.
+  float sum = 0;
+  for (std::size_t i = 0; i < count; ++i) sum += values[i] * 0;
+  if (!std::isfinite(sum)) {
+    throw Error(Error::Kind::kInput,
+                "the backbone gives values that are not finite for this image; another backbone or "
+                "preprocessing is needed");
+  }
+  return patches;
+}
+
+}  // namespace contcore

@@ -1,0 +1,195 @@
+// From the pixels of an image to what the backbone sees, and back.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "contcore/error.h"
+#include "contcore/image.h"
+#include "image/opencv.h"
+
+namespace contcore {
+namespace {
+
+constexpr std::size_t kSmallest = 32;
+constexpr std::size_t kLargest = 4096;
+constexpr std::size_t kMostPixels = std::size_t{16} << 20;
+
+// Of ImageNet, in the order RGB.
+constexpr std::array<float, 3> kMean = {0.485f, 0.456f, 0.406f};
+constexpr std::array<float, 3> kDeviation = {0.229f, 0.224f, 0.225f};
+
+std::size_t parse_side(const std::string& text, const std::string& whole, const char* what,
+                       const char* examples) {
+  std::size_t side = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, side);
+  if (error != std::errc() || stopped != end || side < kSmallest || side > kLargest) {
+    throw Error(Error::Kind::kUsage, fmt::format("{} '{}' is not a size from {} to {}; give {}",
+                                                 what, whole, kSmallest, kLargest, examples));
+  }
+  return side;
+}
+
+void check(const Geometry& geometry) {
+  if (geometry.resize < kSmallest || geometry.resize > kLargest) {
+    throw Error(Error::Kind::kUsage, fmt::format("a resize to {}; give from {} to {}, such as 256",
+                                                 geometry.resize, kSmallest, kLargest));
+  }
+  if (geometry.crop > geometry.resize) {
+    throw Error(
+        Error::Kind::kUsage,
+        fmt::format("a crop of {} does not fit into an image resized to {}; give a crop of at "
+                    "most {} or 'none'",
+                    geometry.crop, geometry.resize, geometry.resize));
+  }
+}
+
+struct Size {
+  std::size_t width, height;
+};
+
+// The long side in proportion, rounded to the nearest.
+Size resized(const Image& image, const Geometry& geometry) {
+  const std::size_t side = geometry.resize;
+  if (geometry.mode == Geometry::Resize::kSquare) return {side, side};
+  const std::size_t shorter = std::min(image.width, image.height);
+  const std::size_t longer = std::max(image.width, image.height);
+  const std::size_t other = (2 * longer * side + shorter) / (2 * shorter);
+  if (other > kMostPixels / side) {
+    throw Error(Error::Kind::kInput,
+                fmt::format("an image of {} × {} pixels, its short side resized to {}, has over {} "
+                            "pixels; resize to a square or cut the image into parts",
+                            image.width, image.height, side, kMostPixels));
+  }
+  return image.width <= image.height ? Size{side, other} : Size{other, side};
+}
+
+// OpenCV's area average when something shrinks, its bilinear interpolation otherwise.
+cv::Mat resize(const Image& image, const Size& to) {
+  const bool shrinks = to.width < image.width || to.height < image.height;
+  cv::Mat out;
+  cv::resize(pixels_of(image), out, {static_cast<int>(to.width), static_cast<int>(to.height)}, 0, 0,
+             shrinks ? cv::INTER_AREA : cv::INTER_LINEAR);
+  return out;
+}
+
+// Each value of a byte in each channel, normalised.
+using Table = std::array<std::array<float, 256>, 3>;
+
+Table normalisation() {
+  Table table{};
+  for (std::size_t c = 0; c < 3; ++c) {
+    for (std::size_t v = 0; v < 256; ++v) {
+      table[c][v] = (static_cast<float>(v) / 255.0f - kMean[c]) / kDeviation[c];
+    }
+  }
+  return table;
+}
+
+void normalise(const cv::Mat& rgb, float* chw) {
+  static const Table table = normalisation();
+  const auto rows = static_cast<std::size_t>(rgb.rows);
+  const auto cols = static_cast<std::size_t>(rgb.cols);
+  for (std::size_t y = 0; y < rows; ++y) {
+    const std::uint8_t* const row = rgb.ptr<std::uint8_t>(static_cast<int>(y));
+    for (std::size_t c = 0; c < 3; ++c) {
+      float* const out = chw + (c * rows + y) * cols;
+      for (std::size_t x = 0; x < cols; ++x) out[x] = table[c][row[3 * x + c]];
+    }
+  }
+}
+
+// ---- Back
+// ----------------------------------------------------------------------------------------
+
+// Where the original's pixels lie in the map, along one side; pixels outside have `seen` false.
+struct Place {
+  bool seen;
+  std::size_t low, high;
+  float part;  // of `high`
+};
+
+std::vector<Place> places(std::size_t pixels, double from, double to, std::size_t size) {
+  std::vector<Place> out(pixels);
+  const double scale = static_cast<double>(size) / (to - from);
+  for (std::size_t i = 0; i < pixels; ++i) {
+    const double centre = static_cast<double>(i) + 0.5;
+    const double at = std::clamp((centre - from) * scale - 0.5, 0.0, static_cast<double>(size - 1));
+    const auto low = static_cast<std::size_t>(at);
+    out[i] = {centre >= from && centre < to, low, std::min(low + 1, size - 1),
+              static_cast<float>(at - static_cast<double>(low))};
+  }
+  return out;
+}
+
+}  // namespace
+
+Geometry Geometry::parse(const std::string& resize, const std::string& crop) {
+  constexpr std::string_view kShortPrefix = "short:";
+  Geometry geometry;
+  const bool shorter = resize.starts_with(kShortPrefix);
+  geometry.mode = shorter ? Resize::kShort : Resize::kSquare;
+  geometry.resize = parse_side(shorter ? resize.substr(kShortPrefix.size()) : resize, resize,
+                               "resize", "such as 256 or short:256");
+  geometry.crop = crop == "none" ? 0 : parse_side(crop, crop, "crop", "such as 224 or none");
+  check(geometry);
+  return geometry;
+}
+
+std::string Geometry::resize_text() const {
+  return fmt::format("{}{}", mode == Resize::kShort ? "short:" : "", resize);
+}
+
+std::string Geometry::crop_text() const { return crop == 0 ? "none" : fmt::format("{}", crop); }
+
+NetworkInput prepare(const Image& image, const Geometry& geometry) {
+  settle_opencv();
+  check_image(image);
+  check(geometry);
+  const Size size = resized(image, geometry);
+  const Size seen = geometry.crop == 0 ? size : Size{geometry.crop, geometry.crop};
+  const std::size_t x = (size.width - seen.width) / 2;
+  const std::size_t y = (size.height - seen.height) / 2;
+
+  NetworkInput input;
+  input.width = seen.width;
+  input.height = seen.height;
+  const double across = static_cast<double>(image.width) / static_cast<double>(size.width);
+  const double down = static_cast<double>(image.height) / static_cast<double>(size.height);
+  input.left = static_cast<double>(x) * across;
+  input.right = static_cast<double>(x + seen.width) * across;
+  input.top = static_cast<double>(y) * down;
+  input.bottom = static_cast<double>(y + seen.height) * down;
+  input.chw.resize(3 * seen.width * seen.height);
+  const cv::Rect crop(static_cast<int>(x), static_cast<int>(y), static_cast<int>(seen.width),
+                      static_cast<int>(seen.height));
+  normalise(resize(image, size)(crop), input.chw.data());
+  return input;
+}
+
+Map to_original(const Map& map, const NetworkInput& input, const Image& image) {
+  check_map(map);
+  Map out{image.width, image.height, std::vector<float>(image.width * image.height)};
+  const std::vector<Place> rows = places(image.height, input.top, input.bottom, map.height);
+  const std::vector<Place> cols = places(image.width, input.left, input.right, map.width);
+  std::vector<float> blend(map.width);
+  for (std::size_t y = 0; y < image.height; ++y) {
+    if (!rows[y].seen) continue;
+    const float* const low = map.values.data() + rows[y].low * map.width;
+    const float* const high = map.values.data() + rows[y].high * map.width;
+    const float part = rows[y].part;
+    for (std::size_t x = 0; x < map.width; ++x) blend[x] = low[x] + part * (high[x] - low[x]);
+    float* const to = out.values.data() + y * image.width;
+    for (std::size_t x = 0; x < image.width; ++x) {
+      const Place& place = cols[x];
+      const float left = blend[place.low];
+      if (place.seen) to[x] = left + place.part * (blend[place.high] - left);
+    }
+  }
+  return out;
+}
+
+}  // namespace contcore

@@ -1,0 +1,52 @@
+// Good images that were not learned: what verdicts are calibrated with, and drift is seen by.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "contcore/memory.h"
+#include "contcore/vectors.h"
+
+namespace contcore {
+
+/// Of a held-out image, its mean and a few patches stay: by turns the farthest from the memory,
+/// which make its score, and the farthest from each other, which may make it once the memory has
+/// changed.
+struct HeldOut {
+  std::int32_t task = 0;
+  float first_score = 0;  // when it was held out
+  float score = 0;        // now
+  std::vector<float> mean;
+  Vectors patches;
+};
+
+class Calibration {
+ public:
+  static constexpr std::size_t kMostImages = 64;   // of a task
+  static constexpr std::size_t kMostPatches = 16;  // of an image
+
+  /// Vectors that may be kept in all, beside a memory of `capacity`.
+  static std::size_t budget(std::size_t capacity);
+
+  std::vector<HeldOut> images;
+
+  Calibration copy() const;
+
+  /// Whether a task may hold out one more image.
+  bool has_room(std::int32_t task) const;
+
+  /// Lets go of what is over the budget: tasks share it evenly; each keeps as many images as it can
+  /// with a few patches each.
+  void trim(std::size_t budget, std::size_t tasks);
+
+  std::vector<float> scores(std::int32_t task) const;
+  std::optional<Threshold> threshold(std::int32_t task, double false_alarms) const;
+  std::optional<std::size_t> recognise(VectorView patches) const;
+};
+
+/// The image to keep: `distances` are its patches' to the memory.
+HeldOut hold_out(VectorView patches, const std::vector<float>& distances, std::int32_t task);
+
+}  // namespace contcore

@@ -1,0 +1,255 @@
+// A memory's file: safetensors (base/safetensors.h) with these arrays, n vectors of D numbers,
+//
+//   vectors              F32 n × D   the memory, in its order
+//   origin               I32 n       the task each came from, a number in "tasks"
+//   radius               F32 n       its distance to the rest when expansion took it
+//   slack                F32 n       the certificate's radius around it (docs/method.md)
+//   calibration.means    F32 h × D   mean patch of each held-out image
+//   calibration.task     I32 h       its task
+//   calibration.first    F32 h       its score when it was held out
+//   calibration.score    F32 h       and now
+//   calibration.patches  F32 c × D   the patches kept of them, image after image
+//   calibration.image    I32 c       the image each is of
+//
+// and this text: "format", "capacity", "q", "greedy_order", "tasks" (a JSON list), and one entry
+// "source.NAME" for all that says where the features come from.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/safetensors.h"
+#include "contcore/error.h"
+#include "memory/rows.h"
+#include "memory/state.h"
+
+namespace contcore {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kFormat[] = "contcore memory 1";
+constexpr std::string_view kSource = "source.";
+
+[[noreturn]] void damaged(const std::string& path, const std::string& what) {
+  throw Error(Error::Kind::kDamaged,
+              fmt::format("{}: {}; the file is damaged: restore it from a copy", path, what));
+}
+
+std::string tasks_text(const std::vector<TaskRecord>& tasks) {
+  Json list = Json::array();
+  for (const TaskRecord& task : tasks) {
+    list.push_back({{"name", task.name},
+                    {"images", task.images},
+                    {"patches", task.patches},
+                    {"picked", task.picked},
+                    {"epsilon", task.epsilon},
+                    {"epsilon_hat", task.epsilon_hat},
+                    {"learned", task.learned}});
+  }
+  return list.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::vector<TaskRecord> read_tasks(const std::string& text) {
+  std::vector<TaskRecord> tasks;
+  for (const Json& entry : Json::parse(text)) {
+    TaskRecord task;
+    task.name = entry.at("name").get<std::string>();
+    task.images = entry.at("images").get<std::uint64_t>();
+    task.patches = entry.at("patches").get<std::uint64_t>();
+    task.picked = entry.at("picked").get<std::uint64_t>();
+    task.epsilon = entry.at("epsilon").get<float>();
+    task.epsilon_hat = entry.at("epsilon_hat").get<float>();
+    task.learned = entry.at("learned").get<std::string>();
+    tasks.push_back(std::move(task));
+  }
+  return tasks;
+}
+
+struct CalibrationArrays {
+  std::vector<float> means;
+  std::vector<std::int32_t> task;
+  std::vector<float> first;
+  std::vector<float> score;
+  std::vector<float> patches;
+  std::vector<std::int32_t> image;
+};
+
+CalibrationArrays flatten(const Calibration& calibration) {
+  CalibrationArrays out;
+  for (std::size_t i = 0; i < calibration.images.size(); ++i) {
+    const HeldOut& held = calibration.images[i];
+    out.means.insert(out.means.end(), held.mean.begin(), held.mean.end());
+    out.task.push_back(held.task);
+    out.first.push_back(held.first_score);
+    out.score.push_back(held.score);
+    const float* patches = held.patches.data();
+    out.patches.insert(out.patches.end(), patches,
+                       patches + held.patches.rows() * held.patches.cols());
+    out.image.insert(out.image.end(), held.patches.rows(), static_cast<std::int32_t>(i));
+  }
+  return out;
+}
+
+// Reads arrays and checks that they agree with each other.
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : path_(path), file_(path, "a contcore memory") {
+    const auto format = file_.metadata().find("format");
+    if (format == file_.metadata().end() || format->second != kFormat) {
+      throw Error(Error::Kind::kInput,
+                  fmt::format("{}: this is not a contcore memory{}", path,
+                              format == file_.metadata().end()
+                                  ? ""
+                                  : fmt::format(" this version knows ('{}')", format->second)));
+    }
+  }
+
+  const std::string& text(const std::string& key) const {
+    const auto found = file_.metadata().find(key);
+    if (found == file_.metadata().end()) damaged(path_, fmt::format("'{}' is missing", key));
+    return found->second;
+  }
+
+  double number(const std::string& key) const {
+    const std::string& written = text(key);
+    double value = 0;
+    const char* end = written.data() + written.size();
+    const auto [rest, error] = std::from_chars(written.data(), end, value);
+    if (error != std::errc() || rest != end) damaged(path_, fmt::format("'{}' is no number", key));
+    return value;
+  }
+
+  Vectors vectors(const std::string& name, std::size_t cols) const {
+    Safetensors::Shape shape;
+    const std::span<const float> values = file_.floats(name, 2, shape);
+    if (cols != 0 && shape.cols != cols) wrong(name);
+    for (const float value : values) {
+      if (!std::isfinite(value)) damaged(path_, fmt::format("'{}' has values not finite", name));
+    }
+    Vectors out(shape.rows, shape.cols);
+    std::copy(values.begin(), values.end(), out.data());
+    return out;
+  }
+
+  /// Numbers that are not NaN and not negative.
+  std::vector<float> lengths(const std::string& name, std::size_t rows) const {
+    Safetensors::Shape shape;
+    const std::span<const float> values = file_.floats(name, 1, shape);
+    if (shape.rows != rows) wrong(name);
+    for (const float value : values) {
+      if (!(value >= 0)) wrong(name);
+    }
+    return {values.begin(), values.end()};
+  }
+
+  std::vector<std::int32_t> numbers(const std::string& name, std::size_t rows,
+                                    std::size_t below) const {
+    Safetensors::Shape shape;
+    const std::span<const std::int32_t> values = file_.ints(name, shape);
+    if (shape.rows != rows) wrong(name);
+    for (const std::int32_t value : values) {
+      if (value < 0 || static_cast<std::size_t>(value) >= below) wrong(name);
+    }
+    return {values.begin(), values.end()};
+  }
+
+  [[noreturn]] void wrong(const std::string& name) const {
+    damaged(path_, fmt::format("'{}' does not agree with the rest", name));
+  }
+
+  const Safetensors& file() const { return file_; }
+
+ private:
+  std::string path_;
+  Safetensors file_;
+};
+
+Calibration read_calibration(const Reader& reader, std::size_t dimension, std::size_t tasks) {
+  Calibration calibration;
+  const Vectors means = reader.vectors("calibration.means", dimension);
+  const auto task = reader.numbers("calibration.task", means.rows(), tasks);
+  const auto first = reader.lengths("calibration.first", means.rows());
+  const auto score = reader.lengths("calibration.score", means.rows());
+  const Vectors patches = reader.vectors("calibration.patches", dimension);
+  const auto image = reader.numbers("calibration.image", patches.rows(), means.rows());
+  std::vector<std::vector<std::uint32_t>> of_image(means.rows());
+  for (std::size_t j = 0; j < image.size(); ++j) {
+    of_image[static_cast<std::size_t>(image[j])].push_back(static_cast<std::uint32_t>(j));
+  }
+  for (std::size_t i = 0; i < means.rows(); ++i) {
+    if (of_image[i].empty()) reader.wrong("calibration.image");
+    HeldOut held{task[i], first[i], score[i], {means.row(i), means.row(i) + dimension}, {}};
+    held.patches = gather(patches.view(), of_image[i]);
+    calibration.images.push_back(std::move(held));
+  }
+  return calibration;
+}
+
+}  // namespace
+
+void Memory::save(const std::string& path) const {
+  const std::size_t n = size();
+  const std::size_t d = dimension();
+  const Joined all = state_->joined();
+  const CalibrationArrays held = flatten(state_->calibration);
+  std::map<std::string, std::string> text;
+  text["format"] = kFormat;
+  text["capacity"] = fmt::format("{}", capacity());
+  text["q"] = fmt::format("{}", q());
+  text["greedy_order"] = state_->greedy_order ? "yes" : "no";
+  text["tasks"] = tasks_text(tasks());
+  for (const auto& [key, value] : source) text[std::string(kSource) + key] = value;
+  write_safetensors(
+      path, text,
+      {{"vectors", {n, d}, std::span<const float>(all.vectors.data(), n * d)},
+       {"origin", {n}, std::span<const std::int32_t>(all.origin)},
+       {"radius", {n}, std::span<const float>(all.radius)},
+       {"slack", {n}, std::span<const float>(all.slack)},
+       {"calibration.means", {held.task.size(), d}, std::span<const float>(held.means)},
+       {"calibration.task", {held.task.size()}, std::span<const std::int32_t>(held.task)},
+       {"calibration.first", {held.first.size()}, std::span<const float>(held.first)},
+       {"calibration.score", {held.score.size()}, std::span<const float>(held.score)},
+       {"calibration.patches", {held.image.size(), d}, std::span<const float>(held.patches)},
+       {"calibration.image", {held.image.size()}, std::span<const std::int32_t>(held.image)}});
+}
+
+Memory Memory::open(const std::string& path) {
+  const Reader reader(path);
+  auto state = std::make_unique<State>();
+  const double capacity = reader.number("capacity");
+  state->q = reader.number("q");
+  state->slots = reader.vectors("vectors", 0);
+  const std::size_t n = state->slots.rows();
+  state->dimension = state->slots.cols();
+  if (!(capacity >= std::max(1.0, static_cast<double>(n)) &&
+        capacity <= static_cast<double>(kMostVectors)) ||
+      std::floor(capacity) != capacity) {
+    reader.wrong("capacity");
+  }
+  if (!(state->q >= 0 && state->q <= 1)) reader.wrong("q");
+  if (state->dimension == 0) reader.wrong("vectors");
+  state->capacity = static_cast<std::size_t>(capacity);
+  state->greedy_order = reader.text("greedy_order") == "yes";
+  try {
+    state->tasks = read_tasks(reader.text("tasks"));
+  } catch (const Json::exception&) {
+    reader.wrong("tasks");
+  }
+  state->order.resize(n);
+  std::iota(state->order.begin(), state->order.end(), 0U);
+  state->origin = reader.numbers("origin", n, state->tasks.size());
+  state->radius = reader.lengths("radius", n);
+  state->slack = reader.lengths("slack", n);
+  state->calibration = read_calibration(reader, state->dimension, state->tasks.size());
+  Memory memory(std::move(state));
+  for (const auto& [key, value] : reader.file().metadata()) {
+    if (key.starts_with(kSource)) memory.source[key.substr(kSource.size())] = value;
+  }
+  return memory;
+}
+
+}  // namespace contcore

@@ -1,0 +1,41 @@
+// Small pieces that the memory's files share.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "contcore/progress.h"
+#include "contcore/vectors.h"
+
+namespace contcore {
+
+/// Some rows of a set, in the order named.
+template <typename Index>
+Vectors gather(VectorView from, const std::vector<Index>& rows) {
+  Vectors out(rows.size(), from.cols);
+  std::vector<float> scratch(from.cols);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const float* row = from.row(static_cast<std::size_t>(rows[i]), scratch.data());
+    std::copy(row, row + from.cols, out.row(i));
+  }
+  return out;
+}
+
+/// The values at some indices, in the order named.
+template <typename Value, typename Index>
+std::vector<Value> choose(const std::vector<Value>& from, const std::vector<Index>& at) {
+  std::vector<Value> out;
+  out.reserve(at.size());
+  for (const Index i : at) out.push_back(from[static_cast<std::size_t>(i)]);
+  return out;
+}
+
+/// Progress of one part of a longer work, from `begin` to `end` of it.
+inline Progress part_of(const Progress& whole, double begin, double end) {
+  if (!whole) return {};
+  return [whole, begin, end](double done) { return whole(begin + done * (end - begin)); };
+}
+
+}  // namespace contcore

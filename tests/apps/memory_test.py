@@ -1,0 +1,350 @@
+"""Drives learn, inspect, info and merge as a user would.  Usage: memory_test.py PATH_TO_CONTCORE"""
+
+import fcntl
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import numpy
+
+CONTCORE = "contcore"
+HERE = os.path.dirname(os.path.abspath(__file__))
+SIDE = 64
+KILLS = int(os.environ.get("CONTCORE_TEST_KILLS", "12"))
+SLOW = os.environ.get("CONTCORE_SANITIZE", "") != ""
+# Small images and a small memory, so that a run takes a moment.
+SMALL = ["--backbone", "builtin", "--resize", "64"]
+
+
+def write_image(path, pixels):
+    height, width, _ = pixels.shape
+    with open(path, "wb") as file:
+        file.write(b"P6 %d %d 255\n" % (width, height) + pixels.astype(numpy.uint8).tobytes())
+
+
+def product(style, index, defect=False):
+    """Stripes of one of several kinds, each image shifted and lit differently."""
+    numbers = numpy.random.RandomState(1000 * style + index)
+    y, x = numpy.mgrid[0:SIDE, 0:SIDE]
+    phase = numbers.uniform(0, 6.28)
+    wave = numpy.sin((x * (style % 3) + y * (style + 1)) * 0.25 + phase)
+    gray = 120 + 50 * wave + numbers.normal(0, 4, (SIDE, SIDE)) + numbers.uniform(-10, 10)
+    pixels = numpy.stack([gray, gray * (0.6 + 0.1 * style), 255 - gray], axis=2)
+    if defect:
+        pixels[20:34, 30:44] = [250, 20, 20]
+    return numpy.clip(pixels, 0, 255)
+
+
+def read_array(path, name):
+    with open(path, "rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        entry = json.loads(file.read(length))[name]
+        data = file.read()
+    kind = {"F32": "<f4", "I32": "<i4"}[entry["dtype"]]
+    return numpy.frombuffer(data[slice(*entry["data_offsets"])], kind).reshape(entry["shape"])
+
+
+class MemoryTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = tempfile.mkdtemp()
+        for style in range(3):
+            for part, count in [("good", 12), ("test_good", 4), ("test_bad", 4)]:
+                folder = os.path.join(cls.shared, "product%d" % style, part)
+                os.makedirs(folder)
+                for i in range(count):
+                    number = i + (100 if part != "good" else 0)
+                    write_image(
+                        os.path.join(folder, "%03d.ppm" % i),
+                        product(style, number, part == "test_bad"),
+                    )
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.shared)
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.memory = os.path.join(self.folder, "line.ccm")
+
+    def tearDown(self):
+        shutil.rmtree(self.folder)
+
+    def run_command(self, *arguments, **more):
+        return subprocess.run(
+            [CONTCORE, *map(str, arguments)], capture_output=True, text=True, timeout=300, **more
+        )
+
+    def succeed(self, *arguments, **more):
+        done = self.run_command(*arguments, **more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def fail_with(self, code, words, *arguments, **more):
+        done = self.run_command(*arguments, **more)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+        return done
+
+    def images(self, style, part="good"):
+        return os.path.join(self.shared, "product%d" % style, part)
+
+    def learn(self, style=0, *more, memory=None):
+        return self.succeed(
+            "learn",
+            memory or self.memory,
+            self.images(style),
+            "--task",
+            "product%d" % style,
+            *(SMALL if not os.path.exists(memory or self.memory) else []),
+            *more,
+        )
+
+    def content(self):
+        with open(self.memory, "rb") as file:
+            return file.read()
+
+    # ---- what it is for
+
+    def test_learns_and_finds_defects(self):
+        self.learn(0, "--capacity", 150, "--ratio", 0.2)
+        self.learn(1, "--ratio", 0.2)
+        learned = json.loads(self.learn(2, "--ratio", 0.2, "--json").stdout)
+        self.assertEqual(learned["learned"] + learned["held_out"], 12)
+        self.assertEqual(learned["skipped"], [])
+        self.assertEqual(learned["vectors"], 150)
+        for style in range(3):
+            for part, verdict in [("test_good", "good"), ("test_bad", "defect")]:
+                lines = self.succeed("inspect", self.memory, self.images(style, part), "--json")
+                seen = [json.loads(line) for line in lines.stdout.splitlines()]
+                self.assertEqual(len(seen), 4)
+                self.assertEqual({s["task"] for s in seen}, {"product%d" % style})
+                right = sum(s["verdict"] == verdict for s in seen)
+                self.assertGreaterEqual(right, 3, seen)
+                if part == "test_bad":  # 30…43 across, 20…33 down, give or take a patch
+                    for s in seen:
+                        self.assertTrue(20 <= s["peak"]["x"] <= 54, s)
+                        self.assertTrue(10 <= s["peak"]["y"] <= 44, s)
+        known = json.loads(self.succeed("info", self.memory, "--json").stdout)
+        self.assertEqual([t["name"] for t in known["tasks"]], ["product0", "product1", "product2"])
+        self.assertEqual(sum(t["vectors"] for t in known["tasks"]), known["vectors"])
+        self.assertIn("certificate", self.succeed("info", self.memory).stdout)
+
+    def test_pictures_and_maps(self):
+        self.learn()
+        pictures = os.path.join(self.folder, "heat")
+        maps = os.path.join(self.folder, "maps")
+        image = os.path.join(self.images(0, "test_bad"), "000.ppm")
+        self.succeed(
+            "inspect", self.memory, self.images(0, "test_good"), image,
+            "--heatmaps", pictures, "--maps", maps,
+        )  # fmt: skip
+        with open(os.path.join(pictures, "test_bad", "000.ppm.png"), "rb") as file:
+            self.assertEqual(file.read(4), b"\x89PNG")
+        heat = numpy.load(os.path.join(maps, "test_bad", "000.ppm.npy"))
+        self.assertEqual(heat.shape, (SIDE, SIDE))
+        self.assertEqual(len(os.listdir(os.path.join(pictures, "test_good"))), 4)
+
+    def test_the_same_for_any_number_of_threads_and_memory_limit(self):
+        arrays = []
+        images = [self.images(0), self.images(1), self.images(2)] * 7  # 66 MB of features
+        for more in [["--threads", 1], ["--threads", 3], ["--memory-limit", "100M"]]:
+            memory = os.path.join(self.folder, "%d.ccm" % len(arrays))
+            said = self.succeed("learn", memory, *images, "--task", "a", "--json", *SMALL, *more)
+            self.assertEqual(json.loads(said.stdout)["features_on_disk"], "100M" in more)
+            arrays.append([read_array(memory, n) for n in ("vectors", "slack", "calibration.score")])
+        for other in arrays[1:]:
+            for a, b in zip(arrays[0], other):
+                self.assertTrue(numpy.array_equal(a, b))
+
+    def test_online_keeps_to_its_capacity(self):
+        self.learn(0, "--online", "--capacity", 30)
+        self.learn(1, "--online")
+        known = json.loads(self.succeed("info", self.memory, "--json").stdout)
+        self.assertEqual(known["vectors"], 30)
+        self.assertEqual(len(known["tasks"]), 2)
+
+    def test_numpy_reads_a_memory(self):
+        self.learn()
+        reader = os.path.join(HERE, "..", "memory", "read_memory.py")
+        done = subprocess.run(
+            [sys.executable, reader, self.memory], capture_output=True, text=True, timeout=60
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = json.loads(done.stdout)
+        known = json.loads(self.succeed("info", self.memory, "--json").stdout)
+        self.assertEqual(said["size"], known["vectors"])
+        self.assertEqual(said["dimension"], known["dimension"])
+
+    def test_merge(self):
+        other = os.path.join(self.folder, "other.ccm")
+        both = os.path.join(self.folder, "both.ccm")
+        self.learn(0)
+        self.learn(1, memory=other)
+        self.succeed("merge", both, self.memory, other)
+        known = json.loads(self.succeed("info", both, "--json").stdout)
+        self.assertEqual([t["name"] for t in known["tasks"]], ["product0", "product1"])
+        self.assertEqual(known["vectors"], sum(t["vectors"] for t in known["tasks"]))
+        small = json.loads(self.succeed("merge", both, self.memory, other, "--capacity", 5, "--json").stdout)
+        self.assertEqual(small["vectors"], 5)
+        self.succeed("inspect", both, self.images(0, "test_bad"), "--use", 3)
+
+    def test_hold_out_none_gives_no_verdict(self):
+        self.learn(0, "--hold-out", 0)
+        seen = self.succeed("inspect", self.memory, self.images(0, "test_bad"), "--json").stdout
+        self.assertEqual(json.loads(seen.splitlines()[0])["verdict"], "unknown")
+
+    # ---- what may go wrong
+
+    def test_a_corrupt_image_is_left_out(self):
+        folder = os.path.join(self.folder, "images")
+        shutil.copytree(self.images(0), folder)
+        bad = os.path.join(folder, "bad.png")
+        with open(bad, "wb") as file:
+            file.write(b"\x89PNG\r\n\x1a\nnot much of an image")
+        self.fail_with(
+            3, [bad], "learn", self.memory, folder, "--task", "a", "--strict", *SMALL
+        )  # fmt: skip
+        self.assertFalse(os.path.exists(self.memory))
+        done = self.succeed("learn", self.memory, folder, "--task", "a", "--json", *SMALL)
+        self.assertIn(bad, done.stderr)
+        said = json.loads(done.stdout)
+        self.assertEqual([s["file"] for s in said["skipped"]], [bad])
+        self.assertEqual(said["learned"] + said["held_out"], 12)
+        done = self.run_command("inspect", self.memory, folder, "--json")
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(len(done.stdout.splitlines()), 13)
+
+    def test_nothing_to_learn(self):
+        empty = os.path.join(self.folder, "empty")
+        os.mkdir(empty)
+        self.fail_with(3, [empty, "no images"], "learn", self.memory, empty, "--task", "a", *SMALL)
+        self.fail_with(3, ["nowhere"], "learn", self.memory, "nowhere", "--task", "a", *SMALL)
+        bad = os.path.join(empty, "bad.jpg")
+        open(bad, "wb").close()
+        self.fail_with(3, [bad], "learn", self.memory, empty, "--task", "a", *SMALL)
+        self.assertFalse(os.path.exists(self.memory))
+        self.assertEqual(os.listdir(self.folder), ["empty"])
+
+    def test_other_settings_are_refused(self):
+        self.learn()
+        before = self.content()
+        again = ["learn", self.memory, self.images(1), "--task", "b"]
+        self.fail_with(3, ["--resize", "64", "128"], *again, "--resize", "128")
+        self.fail_with(3, ["--crop"], *again, "--crop", "32")
+        self.fail_with(3, ["--capacity"], *again, "--capacity", "7")
+        self.fail_with(3, ["--q"], *again, "--q", "0.5")
+        self.fail_with(3, ["missing.onnx"], *again, "--backbone", "missing.onnx")
+        self.fail_with(2, ["resize", "big"], *again, "--resize", "big")
+        self.fail_with(2, ["--ratio"], *again, "--ratio", "1.5")
+        self.fail_with(2, ["--hold-out"], *again, "--hold-out", "-1")
+        self.fail_with(2, ["product0"], "inspect", self.memory, self.images(0), "--task", "zebra")
+        self.assertEqual(self.content(), before)
+
+    def test_damaged_memories_are_refused(self):
+        self.learn()
+        whole = self.content()
+        numbers = random.Random(1)
+        damaged = [whole[: len(whole) // 2], whole[:-1], whole[:4000], whole + b"x"]
+        for at in [8, 9, 200, len(whole) - 1] + [numbers.randrange(8, len(whole)) for _ in range(8)]:
+            damaged.append(whole[:at] + bytes([whole[at] ^ 1 << numbers.randrange(8)]) + whole[at + 1 :])
+        for content in damaged:
+            with open(self.memory, "wb") as file:
+                file.write(content)
+            for command in ["info", self.memory], ["learn", self.memory, self.images(1), "--task", "b"]:
+                done = self.run_command(*command)
+                self.assertIn(done.returncode, (3, 4), done.stderr)
+                self.assertIn(self.memory, done.stderr)
+            self.assertEqual(self.content(), content)
+        with open(self.memory, "wb") as file:
+            file.write(whole)
+        self.succeed("info", self.memory)
+
+    def test_no_space_left(self):
+        self.learn(0, "--capacity", 3000)
+        before = self.content()
+
+        def small_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (len(before), resource.RLIM_INFINITY))
+
+        self.fail_with(
+            3, [self.memory], "learn", self.memory, self.images(1), "--task", "b",
+            preexec_fn=small_files,
+        )  # fmt: skip
+        self.assertEqual(self.content(), before)
+        self.assertEqual(os.listdir(self.folder), ["line.ccm"])
+
+    def test_two_writers(self):
+        self.learn()
+        before = self.content()
+        with open(self.memory + ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self.fail_with(
+                3, [self.memory, "another process"],
+                "learn", self.memory, self.images(1), "--task", "b",
+            )  # fmt: skip
+        self.assertEqual(self.content(), before)
+        self.succeed("learn", self.memory, self.images(1), "--task", "b")
+
+    @unittest.skipIf(SLOW, "the moments are chosen for a fast build")
+    def test_killed_at_any_moment(self):
+        """As it was before, or as it is after: never anything else."""
+        self.learn()
+        before = self.content()
+        command = [CONTCORE, "learn", self.memory, self.images(1), "--task", "b"]
+        start = time.monotonic()
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        took = time.monotonic() - start
+        after = read_array(self.memory, "vectors")
+        numbers = random.Random(2)
+        finished = 0
+        for _ in range(KILLS):
+            with open(self.memory, "wb") as file:
+                file.write(before)
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            # Half of them near the end, when it is saved.
+            part = numbers.uniform(0, 1.1) if numbers.random() < 0.5 else numbers.uniform(0.85, 1.05)
+            time.sleep(took * part)
+            process.kill()
+            process.wait()
+            if self.content() != before:
+                finished += 1
+                self.assertTrue(numpy.array_equal(read_array(self.memory, "vectors"), after))
+            self.succeed("info", self.memory)
+        if KILLS >= 100:
+            print("killed %d times, %d after the save" % (KILLS, finished), file=sys.stderr)
+        # What a killed process left behind does not stop the next.
+        self.succeed(*command[1:])
+
+    @unittest.skipIf(SLOW, "the moment is chosen for a fast build")
+    def test_interrupted(self):
+        self.learn()
+        before = self.content()
+        many = [self.images(1)] * 60
+        process = subprocess.Popen(
+            [CONTCORE, "learn", self.memory, *many, "--task", "b"], stderr=subprocess.PIPE, text=True
+        )
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, said)
+        self.assertEqual(self.content(), before)
+        self.assertEqual(os.listdir(self.folder), ["line.ccm"])
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    CONTCORE = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

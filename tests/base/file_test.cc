@@ -1,0 +1,89 @@
+#include "base/file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "contcore/error.h"
+
+// What happens when a write fails half way is tested with what writes .npy files.
+namespace contcore {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "contcore_file_XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  static std::string refusal(const std::string& file, std::size_t most = 100) {
+    try {
+      read_whole(file, "a picture", most);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), Error::Kind::kInput);
+      EXPECT_NE(std::string(error.what()).find(file), std::string::npos) << error.what();
+      return error.what();
+    }
+    return "taken";
+  }
+
+  fs::path folder_;
+};
+
+void write(const std::string& path, const std::vector<std::string>& parts) {
+  std::vector<std::span<const std::byte>> spans;
+  for (const std::string& part : parts) spans.push_back(std::as_bytes(std::span(part)));
+  write_whole(path, spans);
+}
+
+std::string text_of(const std::string& path) {
+  const std::vector<std::uint8_t> bytes = read_whole(path, "a text", 1000);
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST_F(FileTest, PutsThePartsOneAfterTheOther) {
+  write(path("x"), {"ab", "", "c", std::string(1, '\0')});
+  EXPECT_EQ(text_of(path("x")), std::string("abc\0", 4));
+  write(path("x"), {"shorter"});
+  EXPECT_EQ(text_of(path("x")), "shorter");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+}
+
+TEST_F(FileTest, AnEmptyFileIsWrittenButNotRead) {
+  write(path("x"), {});
+  EXPECT_EQ(fs::file_size(path("x")), 0u);
+  EXPECT_NE(refusal(path("x")).find("is empty; give a picture"), std::string::npos);
+}
+
+TEST_F(FileTest, RefusesByItsSizeBeforeReading) {
+  write(path("x"), {std::string(101, 'x')});
+  EXPECT_NE(refusal(path("x")).find("101 bytes, more than the limit of 100"), std::string::npos);
+  EXPECT_EQ(refusal(path("x"), 101), "taken");
+  // A terabyte that is not there must cost nothing.
+  fs::resize_file(path("x"), std::uintmax_t{1} << 40);
+  EXPECT_NE(refusal(path("x")).find("more than the limit"), std::string::npos);
+}
+
+TEST_F(FileTest, NeverWaits) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  EXPECT_NE(refusal(path("pipe")).find("regular file"), std::string::npos);
+  EXPECT_NE(refusal("/dev/zero").find("regular file"), std::string::npos);
+  EXPECT_NE(refusal(folder_.string()).find("is a folder, not a picture"), std::string::npos);
+  EXPECT_NE(refusal(path("missing")).find("No such file"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace contcore
