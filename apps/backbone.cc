@@ -65,18 +65,27 @@ Size parse_image_size(const std::string& text) {
 
 // ---- info --------------------------------------------------------------------------------------
 
+// What lies inside a transformer's attention, though it has the shape of a map.
+bool is_inside(const LayerShape& layer) {
+  static const char* const kOperators[] = {"MatMul", "Softmax", "Transpose", "Reshape",  "Slice",
+                                           "Split",  "Gather",  "Squeeze",   "Unsqueeze"};
+  return std::find(std::begin(kOperators), std::end(kOperators), layer.op) != std::end(kOperators);
+}
+
 // Without --all: the chosen layers, and the last of each size of map, which are the usual choice.
 std::vector<LayerShape> shown(const BackboneInfo& info, bool all) {
   if (all) return info.layers;
   std::vector<LayerShape> layers;
   for (std::size_t i = 0; i < info.layers.size(); ++i) {
     const LayerShape& layer = info.layers[i];
-    const bool last =
-        std::none_of(info.layers.begin() + static_cast<std::ptrdiff_t>(i) + 1, info.layers.end(),
-                     [&](const LayerShape& later) {
-                       return later.height == layer.height && later.width == layer.width;
-                     });
-    if (layer.chosen || (last && layer.height * layer.width > 1)) layers.push_back(layer);
+    const bool last = std::none_of(info.layers.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                                   info.layers.end(), [&](const LayerShape& later) {
+                                     return !is_inside(later) && later.height == layer.height &&
+                                            later.width == layer.width;
+                                   });
+    if (layer.chosen || (last && !is_inside(layer) && layer.height * layer.width > 1)) {
+      layers.push_back(layer);
+    }
   }
   return layers;
 }

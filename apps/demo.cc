@@ -30,8 +30,8 @@ constexpr char kFooter[] =
     "Leaves REPORT/index.html, the pictures, the products and the memory (REPORT/demo.ccm).\n";
 
 constexpr std::size_t kProducts = 5;
-constexpr std::size_t kCapacity = 700;
-constexpr ProductCounts kCounts{40, 10, 18};
+constexpr std::size_t kCapacity = 1200;
+constexpr ProductCounts kCounts{60, 15, 24};
 constexpr std::uint64_t kSeed = 1;
 
 struct DemoCommand {

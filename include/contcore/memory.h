@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -95,10 +96,12 @@ class Memory {
   /// Error (kInput) when the memory is empty.
   std::vector<float> distances(VectorView patches, Threads& threads) const;
 
-  /// Keeps a good image that was not learned, to calibrate with: a few of its patches and its mean,
-  /// inside a fixed budget (capacity / 10 vectors, at least 500) that the tasks share; at most 64
-  /// images a task. `task` must have been learned.
-  void hold_out(VectorView patches, const std::string& task, Threads& threads);
+  /// Keeps good images that were not learned, to calibrate with: of each a few patches and its
+  /// mean, inside a fixed budget (capacity / 10 vectors, at least 1000) that the tasks share; at
+  /// most 64 images a task. `ends[i]` is the row behind the patches of image i. `task` must have
+  /// been learned.
+  void hold_out(VectorView patches, std::span<const std::size_t> ends, const std::string& task,
+                Threads& threads);
 
   /// Scores the held-out patches again: after learning, before the next three are asked for.
   void recalibrate(Threads& threads);

@@ -41,8 +41,15 @@ std::vector<bool> image_nodes(const Graph& graph) {
   return depends;
 }
 
-bool in_scope(const std::string& node, const std::string& scope) {
-  return node.starts_with(scope + "/") || node.find("/" + scope + "/") != std::string::npos;
+// Whether a node was made in a module: "layer2" for /layer2/layer2.0/conv1/Conv, "features.norm0"
+// for /features/norm0/BatchNormalization.
+bool in_scope(const std::string& node, std::string scope) {
+  const auto inside = [&node](const std::string& path) {
+    return node.starts_with(path + "/") || node.find("/" + path + "/") != std::string::npos;
+  };
+  if (inside(scope)) return true;
+  std::replace(scope.begin(), scope.end(), '.', '/');
+  return inside(scope);
 }
 
 // The tensor that a layer's name means: the tensor of that name, the first output of the node of

@@ -22,7 +22,7 @@ constexpr std::int64_t kEnergies = 3 * kOrientations;  // of the three finer sca
 constexpr double kWavelength = 4.5;  // pixels
 constexpr double kReach = 4.4;       // where the window of a filter ends
 constexpr double kColourGain = 2;    // colours vary less than luminance
-constexpr float kMeanGain = 0.32f;
+constexpr float kMeanGain = 0.1f;
 // How much each scale counts, finest first: defects are small.
 constexpr std::array<float, kScales> kScaleGain = {2, 1.5f, 1, 0.5f};
 constexpr float kSecondGain = 2;

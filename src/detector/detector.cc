@@ -259,10 +259,7 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
     };
     memory.learn(features.view(), how, threads);
   }
-  const VectorView held_out = held.view();
-  for (std::size_t i = 0, first = 0; i < held_ends.size(); first = held_ends[i++]) {
-    memory.hold_out(held_out.part(first, held_ends[i] - first), options.task, threads);
-  }
+  memory.hold_out(held.view(), held_ends, options.task, threads);
   memory.recalibrate(threads);
   report.sample_seconds += seconds_since(start);
   return report;
@@ -280,7 +277,8 @@ void Detector::learn_online(const Image& image, const LearnOptions& options, Thr
     const std::size_t held = memory.states()[task].held_out;
     const auto seen = static_cast<std::size_t>(known->images) + held;
     if (held < kMostHeldOut && seen % kOnlineHeldOut == kOnlineHeldOut - 1) {
-      memory.hold_out(patches.vectors.view(), options.task, threads);
+      const std::size_t end = patches.vectors.rows();
+      memory.hold_out(patches.vectors.view(), {&end, 1}, options.task, threads);
       return;
     }
   }

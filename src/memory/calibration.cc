@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "contcore/distance.h"
@@ -29,29 +28,20 @@ std::vector<float> mean_of(VectorView patches) {
   return mean;
 }
 
-// Every other one is the farthest from the memory of those left, every other one the farthest from
-// those chosen.
-std::vector<std::uint32_t> telling(VectorView patches, const std::vector<float>& distances,
+// By turns the farthest from each memory of those left.
+std::vector<std::uint32_t> telling(const std::vector<std::vector<float>>& distances,
                                    std::size_t count) {
-  std::vector<float> apart(patches.rows, std::numeric_limits<float>::infinity());
-  std::vector<bool> chosen(patches.rows, false);
-  std::vector<float> scratch(patches.cols);
-  std::vector<float> picked(patches.cols);
+  const std::size_t patches = distances[0].size();
+  std::vector<bool> chosen(patches, false);
   std::vector<std::uint32_t> result;
-  while (result.size() < std::min(count, patches.rows)) {
-    const std::vector<float>& by = result.size() % 2 == 0 ? distances : apart;
-    std::size_t best = patches.rows;
-    for (std::size_t i = 0; i < patches.rows; ++i) {
-      if (!chosen[i] && (best == patches.rows || by[i] > by[best])) best = i;
+  while (result.size() < std::min(count, patches)) {
+    const std::vector<float>& from = distances[result.size() % distances.size()];
+    std::size_t best = patches;
+    for (std::size_t i = 0; i < patches; ++i) {
+      if (!chosen[i] && (best == patches || from[i] > from[best])) best = i;
     }
     chosen[best] = true;
     result.push_back(static_cast<std::uint32_t>(best));
-    const float* row = patches.row(best, scratch.data());
-    std::copy(row, row + patches.cols, picked.begin());
-    for (std::size_t i = 0; i < patches.rows; ++i) {
-      apart[i] = std::min(
-          apart[i], squared_distance(patches.row(i, scratch.data()), picked.data(), patches.cols));
-    }
   }
   return result;
 }
@@ -66,7 +56,7 @@ std::vector<std::size_t> spread(const std::vector<std::size_t>& images, std::siz
 }  // namespace
 
 std::size_t Calibration::budget(std::size_t capacity) {
-  return std::max<std::size_t>(500, capacity / 10);
+  return std::max<std::size_t>(1000, capacity / 10);
 }
 
 Calibration Calibration::copy() const {
@@ -81,12 +71,13 @@ Calibration Calibration::copy() const {
   return other;
 }
 
-HeldOut hold_out(VectorView patches, const std::vector<float>& distances, std::int32_t task) {
+HeldOut hold_out(VectorView patches, const std::vector<std::vector<float>>& distances,
+                 std::int32_t task) {
   HeldOut image;
   image.task = task;
-  image.score = image.first_score = *std::max_element(distances.begin(), distances.end());
+  image.score = image.first_score = *std::max_element(distances[0].begin(), distances[0].end());
   image.mean = mean_of(patches);
-  image.patches = gather(patches, telling(patches, distances, Calibration::kMostPatches));
+  image.patches = gather(patches, telling(distances, Calibration::kMostPatches));
   return image;
 }
 

@@ -11,9 +11,8 @@
 
 namespace contcore {
 
-/// Of a held-out image, its mean and a few patches stay: by turns the farthest from the memory,
-/// which make its score, and the farthest from each other, which may make it once the memory has
-/// changed.
+/// Of a held-out image, its mean and a few patches stay: those that make its score, and those that
+/// would make it if its task were left with fewer vectors.
 struct HeldOut {
   std::int32_t task = 0;
   float first_score = 0;  // when it was held out
@@ -46,7 +45,8 @@ class Calibration {
   std::optional<std::size_t> recognise(VectorView patches) const;
 };
 
-/// The image to keep: `distances` are its patches' to the memory.
-HeldOut hold_out(VectorView patches, const std::vector<float>& distances, std::int32_t task);
+/// The image to keep. `distances` are those of its patches to the memory, and to ever thinner ones.
+HeldOut hold_out(VectorView patches, const std::vector<std::vector<float>>& distances,
+                 std::int32_t task);
 
 }  // namespace contcore

@@ -121,6 +121,17 @@ void check_alike(const Memory& a, const Memory& b) {
   }
 }
 
+void check_ends(VectorView patches, std::span<const std::size_t> ends, const std::string& task) {
+  std::size_t first = 0;
+  for (const std::size_t end : ends) {
+    if (end <= first || end > patches.rows) {
+      throw Error(Error::Kind::kUsage,
+                  fmt::format("task '{}': an image without patches cannot be held out", task));
+    }
+    first = end;
+  }
+}
+
 }  // namespace
 
 Memory::Memory(std::size_t dimension, std::size_t capacity, double q)
@@ -261,20 +272,29 @@ std::vector<float> Memory::distances(VectorView patches, Threads& threads) const
   return state_->searchable(threads).search(patches, 1, threads, "patches").distances;
 }
 
-void Memory::hold_out(VectorView patches, const std::string& task, Threads& threads) {
+void Memory::hold_out(VectorView patches, std::span<const std::size_t> ends,
+                      const std::string& task, Threads& threads) {
   const auto known = std::find_if(state_->tasks.begin(), state_->tasks.end(),
                                   [&](const TaskRecord& record) { return record.name == task; });
   if (known == state_->tasks.end()) {
     throw Error(Error::Kind::kUsage, fmt::format("task '{}' was not learned", task));
   }
-  if (patches.rows == 0) {
-    throw Error(Error::Kind::kInput, fmt::format("task '{}': no patches to hold out", task));
-  }
+  check_ends(patches, ends, task);
   const auto index = static_cast<std::int32_t>(known - state_->tasks.begin());
-  if (!state_->calibration.has_room(index)) return;
-  state_->calibration.images.push_back(
-      contcore::hold_out(patches, distances(patches, threads), index));
-  state_->calibration.trim(Calibration::budget(state_->capacity), state_->tasks.size());
+  Calibration& calibration = state_->calibration;
+  const std::vector<Vectors> thinned = state_->thinned(index);
+  std::vector<NearestIndex> thin;
+  for (const Vectors& few : thinned) thin.emplace_back(few.view(), threads);
+  for (std::size_t i = 0, first = 0; i < ends.size() && calibration.has_room(index);
+       first = ends[i++]) {
+    const VectorView image = patches.part(first, ends[i] - first);
+    std::vector<std::vector<float>> all = {distances(image, threads)};
+    for (const NearestIndex& few : thin) {
+      all.push_back(few.search(image, 1, threads, "patches").distances);
+    }
+    calibration.images.push_back(contcore::hold_out(image, all, index));
+  }
+  calibration.trim(Calibration::budget(state_->capacity), state_->tasks.size());
 }
 
 void Memory::recalibrate(Threads& threads) {

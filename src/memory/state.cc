@@ -68,6 +68,23 @@ Memory::State::Nearest Memory::State::nearest(VectorView patches, Threads& threa
   return result;
 }
 
+std::vector<Vectors> Memory::State::thinned(std::int32_t task) const {
+  std::vector<std::uint32_t> own;
+  for (const std::uint32_t slot : order) {
+    if (origin[slot] == task) own.push_back(slot);
+  }
+  std::stable_sort(own.begin(), own.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return radius[a] > radius[b]; });
+  std::vector<Vectors> thin;
+  for (const std::size_t part : {4U, 16U}) {
+    if (own.size() < 2 * part) break;
+    const std::vector<std::uint32_t> first(
+        own.begin(), own.begin() + static_cast<std::ptrdiff_t>(own.size() / part));
+    thin.push_back(gather(slots.view(), first));
+  }
+  return thin;
+}
+
 std::uint32_t Memory::State::put(const float* vector, std::int32_t task, float insertion_radius,
                                  float covered, Threads& threads) {
   searchable(threads);

@@ -63,6 +63,11 @@ struct Memory::State {
   };
   Nearest nearest(VectorView patches, Threads& threads) const;
 
+  /// What a task would be left with if it had to do with a part of its vectors: those that
+  /// expansion took first, which is their greedy coreset. Thinner and thinner; none for a task with
+  /// few.
+  std::vector<Vectors> thinned(std::int32_t task) const;
+
   /// A vector takes a free slot, at the end of the order; and vectors leave theirs (the order is
   /// the caller's to change).
   std::uint32_t put(const float* vector, std::int32_t task, float insertion_radius, float covered,

@@ -642,11 +642,13 @@ TEST(BackboneLayers, AreFoundByTensorNodeAndModule) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     graph.nodes[i].name = (i < 4 ? "/stem/op" : "/net/block.1/op") + std::to_string(i);
   }
+  graph.nodes.back().name = "/net/block.1/more/inner/op";
   const TemporaryFile file(graph);
   const std::string stem = graph.nodes[3].outputs[0];
   const std::string inner = graph.nodes[2].outputs[0];
   const Backbone backbone(file.path(), {"stem", stem, "/stem/op2", "block.1", "net"});
   EXPECT_EQ(backbone.layers(), (Names{"stem", stem, "/stem/op2", "block.1", "net"}));
+  EXPECT_EQ(Backbone(file.path(), {"more.inner"}).info(8, 8).layers.back().chosen, true);
   auto runner = backbone.runner(1);
   const auto image = random_image(12, 12);
   const auto naive = NaiveGraph(graph).run(image, 12, 12);

@@ -62,7 +62,7 @@ std::vector<float> hold_out_single(Memory& memory, const std::string& task, std:
   for (std::size_t i = 0; i < images; ++i) {
     const Set patch = image(product, 1, dice);
     scores.push_back(memory.distances(patch.view(), naive::crew(0))[0]);
-    memory.hold_out(patch.view(), task, naive::crew(0));
+    naive::hold_out(memory, patch, task);
     if (all) *all = naive::joined(*all, patch);
   }
   std::sort(scores.begin(), scores.end());
@@ -164,7 +164,7 @@ TEST_F(MemoryCalibration, StatesShowTheDrift) {
 TEST_F(MemoryCalibration, KeepsWithinItsBudget) {
   for (const std::size_t capacity : {3u, 4000u, 9000u}) {
     if (naive::kSlow && capacity == 4000) continue;
-    const std::size_t budget = std::max<std::size_t>(500, capacity / 10);
+    const std::size_t budget = std::max<std::size_t>(1000, capacity / 10);
     Dice dice(capacity);
     Memory memory(kD, capacity);
     std::size_t tasks = 0;
@@ -175,7 +175,7 @@ TEST_F(MemoryCalibration, KeepsWithinItsBudget) {
       }
       for (std::size_t t = 0; t < tasks; ++t) {
         for (std::size_t i = 0; i < 70; ++i) {
-          memory.hold_out(image(t, 20, dice).view(), "task " + std::to_string(t), naive::crew(0));
+          naive::hold_out(memory, image(t, 20, dice), "task " + std::to_string(t));
         }
         ASSERT_LE(kept(memory), budget) << tasks << " tasks";
       }
@@ -195,16 +195,16 @@ TEST_F(MemoryCalibration, KeepsWithinItsBudget) {
 TEST_F(MemoryCalibration, KeepsWithinItsBudgetWithMoreTasksThanVectors) {
   Dice dice(5);
   Memory memory(kD, 5);
-  for (std::size_t t = 0; t < 520; ++t) {
+  for (std::size_t t = 0; t < 1020; ++t) {
     const std::string task = std::to_string(t);
     if (naive::kSlow && t % 10 != 0) continue;
     memory.learn_online(image(t, 1, dice).view(), how_to(task, 1), naive::crew(0));
-    memory.hold_out(image(t, 3, dice).view(), task, naive::crew(0));
+    naive::hold_out(memory, image(t, 3, dice), task);
     if (t % 20 == 0) {
-      ASSERT_LE(kept(memory), 500u) << t;
+      ASSERT_LE(kept(memory), 1000u) << t;
     }
   }
-  ASSERT_LE(kept(memory), 500u);
+  ASSERT_LE(kept(memory), 1000u);
   memory.recalibrate(naive::crew(0));
   memory.states();
   memory.recognise(image(1, 3, dice).view());
@@ -219,12 +219,29 @@ TEST_F(MemoryCalibration, TheSameMemoryScoresTheSameAgain) {
   }
   for (std::size_t t = 0; t < 12; ++t) {
     for (std::size_t i = 0; i < 20; ++i) {
-      memory.hold_out(image(t, 15, dice).view(), "task " + std::to_string(t), naive::crew(0));
+      naive::hold_out(memory, image(t, 15, dice), "task " + std::to_string(t));
     }
   }
   const std::string before = bytes_of(memory);
   memory.recalibrate(naive::crew(0));
   EXPECT_EQ(bytes_of(memory) == before, true);
+}
+
+TEST_F(MemoryCalibration, ImagesMayComeTogether) {
+  Dice dice(9);
+  Memory together(kD, 60);
+  learn(together, "a", 0, 200, dice);
+  Memory one_by_one = reopened(together);
+  Set all(0, kD);
+  std::vector<std::size_t> ends;
+  for (const std::size_t patches : {7u, 1u, 30u, 12u}) {
+    const Set one = image(0, patches, dice);
+    naive::hold_out(one_by_one, one, "a");
+    all = naive::joined(all, one);
+    ends.push_back(all.n);
+  }
+  together.hold_out(all.view(), ends, "a", naive::crew(1));
+  EXPECT_EQ(bytes_of(together) == bytes_of(one_by_one), true);
 }
 
 TEST_F(MemoryCalibration, RecognisesTheTask) {
@@ -235,7 +252,7 @@ TEST_F(MemoryCalibration, RecognisesTheTask) {
   EXPECT_FALSE(memory.recognise(image(0, 10, dice).view()));
   for (std::size_t t = 5; t-- > 0;) {
     for (int i = 0; i < 5; ++i) {
-      memory.hold_out(image(t, 30, dice).view(), "task " + std::to_string(t), naive::crew(0));
+      naive::hold_out(memory, image(t, 30, dice), "task " + std::to_string(t));
     }
   }
   for (std::size_t t = 0; t < 5; ++t) {
@@ -258,7 +275,7 @@ TEST_F(MemoryCalibration, FalseAlarmsAreAsRareAsAsked) {
     Dice dice(round * 1000003);  // far apart: seeds are places in one long sequence
     Memory memory(kD, 60);
     learn(memory, "a", 0, 600, dice, 0.1);
-    for (int i = 0; i < 60; ++i) memory.hold_out(image(0, 16, dice).view(), "a", naive::crew(0));
+    for (int i = 0; i < 60; ++i) naive::hold_out(memory, image(0, 16, dice), "a");
     const auto alarms = [&] {
       const float limit = memory.threshold(0, 0.05)->score;
       double above = 0;
@@ -287,20 +304,31 @@ TEST_F(MemoryCalibration, CallsThatMakeNoSense) {
   Dice dice(7);
   Memory memory(kD, 20);
   const Set good = image(0, 5, dice);
-  expect_error(Error::Kind::kUsage, [&] { memory.hold_out(good.view(), "a", naive::crew(0)); });
+  expect_error(Error::Kind::kUsage, [&] { naive::hold_out(memory, good, "a"); });
   learn(memory, "a", 0, 100, dice);
-  expect_error(Error::Kind::kUsage, [&] { memory.hold_out(good.view(), "b", naive::crew(0)); });
-  memory.hold_out(good.view(), "a", naive::crew(0));
+  expect_error(Error::Kind::kUsage, [&] { naive::hold_out(memory, good, "b"); });
+  naive::hold_out(memory, good, "a");
   const std::string before = bytes_of(memory);
 
   const Set wider = naive::make(Family::kGaussian, 5, kD + 300, 1, 1);
   const Set narrower = naive::make(Family::kGaussian, 5, kD - 1, 1, 1);
   Set spoilt = good;
   spoilt.row(2)[3] = std::numeric_limits<float>::quiet_NaN();
-  const auto bad = {wider.view(), narrower.view(), spoilt.view(), VectorView(good.row(0), 0, kD),
-                    VectorView()};
+  const auto bad = {wider.view(), narrower.view(), spoilt.view()};
   for (const VectorView& patches : bad) {
-    expect_error(Error::Kind::kInput, [&] { memory.hold_out(patches, "a", naive::crew(0)); });
+    expect_error(Error::Kind::kInput, [&] {
+      const std::size_t ends[] = {patches.rows};
+      memory.hold_out(patches, ends, "a", naive::crew(0));
+    });
+  }
+  using Ends = std::vector<std::size_t>;
+  const Ends second = {2, 5};  // the first image is fine
+  expect_error(Error::Kind::kInput,
+               [&] { memory.hold_out(spoilt.view(), second, "a", naive::crew(0)); });
+  for (const Ends& ends :
+       {Ends{0}, Ends{6}, Ends{3, 3}, Ends{4, 2}, Ends{5, 6}, Ends{0, 5}, Ends{~std::size_t{0}}}) {
+    expect_error(Error::Kind::kUsage,
+                 [&] { memory.hold_out(good.view(), ends, "a", naive::crew(0)); });
   }
   for (const VectorView& patches : {wider.view(), narrower.view()}) {
     expect_error(Error::Kind::kInput, [&] { memory.recognise(patches); });

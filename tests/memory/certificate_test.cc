@@ -242,9 +242,9 @@ TEST_F(MemoryMerge, JoinsTasksByName) {
   Memory b = learned("cable", 2);
   const Set more = naive::make(Family::kGaussian, 30, 5, 3, 3);
   b.learn(more.view(), how_to("bottle", 0.4), naive::crew(0));
-  a.hold_out(more.view(), "bottle", naive::crew(0));
-  b.hold_out(more.view(), "cable", naive::crew(0));
-  b.hold_out(more.view(), "bottle", naive::crew(0));
+  naive::hold_out(a, more, "bottle");
+  naive::hold_out(b, more, "cable");
+  naive::hold_out(b, more, "bottle");
   const Memory both = Memory::merge(a, b, 100, naive::crew(1));
   ASSERT_EQ(both.tasks().size(), 2u);
   EXPECT_EQ(both.tasks()[0].name, "bottle");

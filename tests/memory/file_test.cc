@@ -83,7 +83,7 @@ Memory example(double q = 0.75, std::size_t m = 8) {
     memory.learn(features.view(), how_to(task, 0.3), naive::crew(0));
     for (std::size_t i = 0; i < 3; ++i) {
       const Set image = naive::make(Family::kClusters, 4, kD, t, 10 + i);
-      memory.hold_out(image.view(), task, naive::crew(0));
+      naive::hold_out(memory, image, task);
     }
   }
   memory.recalibrate(naive::crew(0));
@@ -124,7 +124,7 @@ TEST_F(MemoryFile, ComesBackAsItWas) {
     const std::vector<naive::Step> steps = naive::story(dice, family, d, 6, 20);
     for (std::size_t s = 0; s < 4; ++s) {
       memory.learn(steps[s].features.view(), steps[s].how, naive::crew(0));
-      memory.hold_out(steps[s].features.view(), steps[s].how.task, naive::crew(0));
+      naive::hold_out(memory, steps[s].features, steps[s].how.task);
     }
     Memory again = reopened(memory);
     ASSERT_EQ(shown(again), shown(memory)) << "seed " << seed;
@@ -391,7 +391,7 @@ void use(Memory& memory) {
   const Set features = naive::make(Family::kGaussian, 6, memory.dimension(), 1, 3);
   memory.learn_online(features.view(), how_to("a", 0.5), naive::crew(0));
   memory.learn(features.view(), how_to("b", 0.5), naive::crew(0));
-  memory.hold_out(features.view(), "a", naive::crew(0));
+  naive::hold_out(memory, features, "a");
   memory.recalibrate(naive::crew(0));
   memory.shrink(3, naive::crew(0));
   shown(memory);
