@@ -88,7 +88,7 @@ class Memory {
 
   /// The same, to the last bit, for a few features at a time (an image) and fast: the work that the
   /// last update left is kept and only brought up to date. With q < 0.5 it is learn().
-  /// O(n·m·D) for n picks, instead of O(m²·D).
+  /// O(n·m·D) for n picks, instead of O(m²·D). Not to be stopped: progress is not called.
   void learn_online(VectorView features, const LearnHow& how, Threads& threads);
 
   /// Distance of each patch to its nearest vector. The first call after a change builds an index.
@@ -114,8 +114,9 @@ class Memory {
   /// is held out.
   std::optional<std::size_t> recognise(VectorView patches) const;
 
-  /// A smaller memory: the first `count` vectors where the memory's order is a greedy one (q = 0
-  /// and filled), the greedy coreset of that size otherwise. The certificate follows.
+  /// A smaller memory: the first `count` vectors where the memory's order is a greedy one (one task
+  /// alone, or q = 0 and consolidated), the greedy coreset of that size otherwise. The certificate
+  /// follows.
   Memory shrink(std::size_t count, Threads& threads) const;
 
   /// G_m(A ∪ B), with what both know of their tasks. Throws Error (kInput) when dimension or source

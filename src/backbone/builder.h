@@ -116,8 +116,9 @@ class Program::Builder {
   Place sum_target(std::size_t other, const Desc& desc, const Step& step);
 
   // ---- convolutions, and the layout of the whole ----
+  /// The first that oneDNN has whose name contains `kind`. Throws dnnl::error if there is none.
   Convolution describe(const Step& step, dnnl::algorithm algorithm, const Desc& from,
-                       const Desc& to) const;
+                       const Desc& to, const char* kind = "") const;
   std::optional<Convolution> winograd(const Step& step) const;
   Convolution choose(const Step& step);
   bool prefers_blocks() const;
@@ -143,6 +144,7 @@ class Program::Builder {
   void binary(const Step& step);
   void concat(const Step& step);
   void matmul(const Step& step);
+  void linear(const Step& step);
   void layer_norm(const Step& step);
   void softmax(const Step& step);
   void mean(const Step& step);

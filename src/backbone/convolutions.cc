@@ -10,13 +10,18 @@ namespace contcore {
 using Kind = Step::Kind;
 
 Convolution Program::Builder::describe(const Step& step, dnnl::algorithm algorithm,
-                                       const Desc& from, const Desc& to) const {
+                                       const Desc& from, const Desc& to, const char* kind) const {
   const Dims holes = {step.dilations[0] - 1, step.dilations[1] - 1};
   const Desc bias(Dims{step.weights.shape[0]}, kFloat, memory::format_tag::a);
   const dnnl::convolution_forward::desc operation(kInference, algorithm, from,
                                                   any_layout(grouped_shape(step)), bias, to,
                                                   step.strides, holes, step.before, step.behind);
-  return {operation, attributes_of(step.after), work_.engine};
+  Convolution found(operation, attributes_of(step.after), work_.engine);
+  // The search goes on from `operation`, which it does not own: here and nowhere else.
+  while (std::strstr(found.impl_info_str(), kind) == nullptr) {
+    if (!found.next_impl()) throw dnnl::error(dnnl_unimplemented, "no such convolution");
+  }
+  return found;
 }
 
 // Winograd's way for 3 x 3 kernels, on tiles of 2 x 2: 16 multiplications instead of 36, and as
@@ -36,11 +41,8 @@ std::optional<Convolution> Program::Builder::winograd(const Step& step) const {
   const bool wide = least >= 512 && places <= 16 * 16;
   if (places > 80 * 80 || !(narrow || wide)) return std::nullopt;
   try {
-    Convolution found = describe(step, dnnl::algorithm::convolution_winograd,
-                                 any_layout(shape(step.in[0])), any_layout(shape(step.out)));
-    do {
-      if (std::strstr(found.impl_info_str(), "wino_2x3") != nullptr) return found;
-    } while (found.next_impl());
+    return describe(step, dnnl::algorithm::convolution_winograd, any_layout(shape(step.in[0])),
+                    any_layout(shape(step.out)), "wino_2x3");
   } catch (const dnnl::error&) {  // none for this shape
   }
   return std::nullopt;

@@ -329,12 +329,26 @@ bool Fuser::join_affine(Step& step) {
   return true;
 }
 
+// oneDNN 2.6 gives the second of two functions of one kind the first one's numbers.
+bool runs_together(const std::vector<After>& functions) {
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const auto& a = functions[i].unary;
+      const auto& b = functions[j].unary;
+      if (a && b && a->kind == b->kind && (a->alpha != b->alpha || a->beta != b->beta))
+        return false;
+    }
+  }
+  return true;
+}
+
 bool Fuser::join_function(Step& step) {
   if (step.kind != Kind::kUnary) return false;
   Step* earlier = sole_maker(step.in[0]);
   if (earlier == nullptr || !takes_functions(*earlier, step.after)) return false;
   Step merged = *earlier;
   for (const After& after : step.after) append_function(merged.after, *after.unary);
+  if (!runs_together(merged.after)) return false;
   replace(step, *earlier, std::move(merged));
   return true;
 }

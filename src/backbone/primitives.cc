@@ -96,79 +96,61 @@ void Program::Builder::binary(const Step& step) {
 }
 
 void Program::Builder::matmul(const Step& step) {
-  const bool constant = step.in.size() == 1;
+  if (step.in.size() == 1) return linear(step);
   const Shape& out = shape(step.out);
   Shape left_shape = shape(step.in[0]);
-  Shape right_shape = constant ? step.weights.shape : shape(step.in[1]);
-  Shape target_shape = out;
-  if (constant) {  // all rows in one matrix
-    left_shape = {count_of(step.node, left_shape) / left_shape.back(), left_shape.back()};
-    target_shape = {left_shape[0], out.back()};
-  } else {
-    left_shape.insert(left_shape.begin(), out.size() - left_shape.size(), 1);
-    right_shape.insert(right_shape.begin(), out.size() - right_shape.size(), 1);
-  }
-  const dnnl::primitive_attr attributes = attributes_of(step.after);
-  const Desc target_desc = plain_layout(target_shape);
-  Shape bias_shape(target_shape.size(), 1);
-  bias_shape.back() = target_shape.back();
-  const auto describe = [&](const Desc& left, const Desc& right) {
-    const dnnl::matmul::desc operation =
-        step.bias.empty() ? dnnl::matmul::desc(left, right, target_desc)
-                          : dnnl::matmul::desc(left, right, plain_layout(bias_shape), target_desc);
-    return dnnl::matmul::primitive_desc(operation, attributes, work_.engine);
-  };
-  // A transposed or cut matrix is used as it lies, where oneDNN has a fast way for it.
-  const auto as_it_lies = [&](std::size_t value, const Shape& form) -> std::optional<Place> {
-    const Place now = place(value);
-    const Desc desc = now.desc.reshape(form, true);
-    if (!desc || desc.data.ndims == 0) return std::nullopt;
-    return Place{desc, now.buffer, now.offset};
-  };
-  const auto in_rows = [&](std::size_t value, const Shape& form) {
-    return reshaped_place(plain(value), form);
-  };
-  Place left, right;
-  dnnl::matmul::primitive_desc description;
-  if (constant) {
-    left = in_rows(step.in[0], left_shape);
-    description = describe(left.desc, any_layout(right_shape));
-    const Desc to = description.weights_desc();
-    right = packed(*step.weights.floats, plain_layout(right_shape), to, key_of(step, to),
-                   step.scale, 0, static_cast<std::size_t>(right_shape.back()));
-  } else {
-    const auto loose_left = as_it_lies(step.in[0], left_shape);
-    const auto loose_right = as_it_lies(step.in[1], right_shape);
-    bool fast = loose_left && loose_right;
-    if (fast) {
-      try {
-        description = describe(loose_left->desc, loose_right->desc);
-        fast = !is_reference(description);
-      } catch (const dnnl::error&) {
-        fast = false;
-      }
-    }
-    left = fast ? *loose_left : in_rows(step.in[0], left_shape);
-    right = fast ? *loose_right : in_rows(step.in[1], right_shape);
-    if (!fast) description = describe(left.desc, right.desc);
-  }
-  Place target;
-  if (const auto other = summand(step)) {
-    target = sum_target(*other, plain_layout(shape(*other)), step);
-    target = reshaped_place(target, target_shape);
-  } else {
-    target = fresh(target_desc, step.out);
-  }
-  std::vector<std::pair<int, Place>> places = {
-      {DNNL_ARG_SRC, left}, {DNNL_ARG_WEIGHTS, right}, {DNNL_ARG_DST, target}};
-  if (!step.bias.empty()) {
-    Place bias = vector(step.bias);
-    bias.desc = plain_layout(bias_shape);
-    places.emplace_back(DNNL_ARG_BIAS, bias);
-  }
-  call(dnnl::matmul(description), description, std::move(places),
+  Shape right_shape = shape(step.in[1]);
+  left_shape.insert(left_shape.begin(), out.size() - left_shape.size(), 1);
+  right_shape.insert(right_shape.begin(), out.size() - right_shape.size(), 1);
+  // Rows in order, though oneDNN would take a transposed matrix as it lies: its way for those
+  // rounds differently with another number of threads, this one does not.
+  const Place left = reshaped_place(plain(step.in[0]), left_shape);
+  const Place right = reshaped_place(plain(step.in[1]), right_shape);
+  const dnnl::matmul::desc operation(left.desc, right.desc, plain_layout(out));
+  const dnnl::matmul::primitive_desc description(operation, attributes_of(step.after),
+                                                 work_.engine);
+  const auto other = summand(step);
+  const Place target =
+      other ? sum_target(*other, plain_layout(out), step) : fresh(plain_layout(out), step.out);
+  call(dnnl::matmul(description), description,
+       {{DNNL_ARG_SRC, left}, {DNNL_ARG_WEIGHTS, right}, {DNNL_ARG_DST, target}},
        what(step) + " " + description.impl_info_str());
-  set(step.out, reshaped_place(target, out));
+  set(step.out, target);
+}
+
+// Rows times constant weights, as a 1 x 1 convolution of a map one row high, channels last: the
+// memory is the same, and so are the kernels, their choice of blocks and the packing of the
+// weights.
+void Program::Builder::linear(const Step& step) {
+  const Shape& out = shape(step.out);
+  const std::int64_t inputs = step.weights.shape[0], outputs = step.weights.shape[1];
+  const std::int64_t rows = count_of(step.node, out) / outputs;
+  const Desc from(Dims{1, inputs, 1, rows}, kFloat, memory::format_tag::nhwc);
+  const Desc to(Dims{1, outputs, 1, rows}, kFloat, memory::format_tag::nhwc);
+  const Desc form(Dims{outputs, inputs, 1, 1}, kFloat, Dims{1, outputs, 1, 1});
+  const Dims ones = {1, 1}, none = {0, 0};
+  const Desc bias_desc = plain_layout({outputs});
+  const dnnl::convolution_forward::desc operation(kInference, dnnl::algorithm::convolution_direct,
+                                                  from, any_layout(form.dims()), bias_desc, to,
+                                                  ones, none, none, none);
+  const Convolution description(operation, attributes_of(step.after), work_.engine);
+  const Place source{from, plain(step.in[0]).buffer, plain(step.in[0]).offset};
+  const Place weights = packed(*step.weights.floats, form, description.weights_desc(),
+                               key_of(step, description.weights_desc()), step.scale, 0,
+                               static_cast<std::size_t>(outputs));
+  std::vector<float> numbers = step.bias;
+  numbers.resize(static_cast<std::size_t>(outputs), 0.0f);
+  const Place bias = vector(numbers);
+  const auto other = summand(step);
+  const Place target =
+      other ? sum_target(*other, plain_layout(out), step) : fresh(plain_layout(out), step.out);
+  call(dnnl::convolution_forward(description), description,
+       {{DNNL_ARG_SRC, source},
+        {DNNL_ARG_WEIGHTS, weights},
+        {DNNL_ARG_BIAS, bias},
+        {DNNL_ARG_DST, {to, target.buffer, target.offset}}},
+       what(step) + " " + description.impl_info_str());
+  set(step.out, target);
 }
 
 void Program::Builder::layer_norm(const Step& step) {

@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::size_t kMostHeader = std::size_t{64} << 20;
+constexpr std::size_t kMostHeader = std::size_t{4} << 20;
 constexpr std::size_t kMostBytes = std::size_t{1} << 40;
 constexpr std::size_t kDigits = 64;
 constexpr char kChecksum[] = "sha256";

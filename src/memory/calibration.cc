@@ -81,7 +81,9 @@ HeldOut hold_out(VectorView patches, const std::vector<std::vector<float>>& dist
   return image;
 }
 
-bool Calibration::has_room(std::int32_t task) const { return scores(task).size() < kMostImages; }
+std::size_t Calibration::room(std::int32_t task) const {
+  return kMostImages - std::min(kMostImages, scores(task).size());
+}
 
 void Calibration::trim(std::size_t budget, std::size_t tasks) {
   const std::size_t share = budget / std::max<std::size_t>(1, tasks);

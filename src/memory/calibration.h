@@ -33,8 +33,8 @@ class Calibration {
 
   Calibration copy() const;
 
-  /// Whether a task may hold out one more image.
-  bool has_room(std::int32_t task) const;
+  /// How many more images a task may hold out.
+  std::size_t room(std::int32_t task) const;
 
   /// Lets go of what is over the budget: tasks share it evenly; each keeps as many images as it can
   /// with a few patches each.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -285,15 +286,17 @@ void Memory::hold_out(VectorView patches, std::span<const std::size_t> ends,
   const std::vector<Vectors> thinned = state_->thinned(index);
   std::vector<NearestIndex> thin;
   for (const Vectors& few : thinned) thin.emplace_back(few.view(), threads);
-  for (std::size_t i = 0, first = 0; i < ends.size() && calibration.has_room(index);
-       first = ends[i++]) {
+  std::vector<HeldOut> images;
+  const std::size_t room = calibration.room(index);
+  for (std::size_t i = 0, first = 0; i < std::min(ends.size(), room); first = ends[i++]) {
     const VectorView image = patches.part(first, ends[i] - first);
     std::vector<std::vector<float>> all = {distances(image, threads)};
     for (const NearestIndex& few : thin) {
       all.push_back(few.search(image, 1, threads, "patches").distances);
     }
-    calibration.images.push_back(contcore::hold_out(image, all, index));
+    images.push_back(contcore::hold_out(image, all, index));
   }
+  std::move(images.begin(), images.end(), std::back_inserter(calibration.images));
   calibration.trim(Calibration::budget(state_->capacity), state_->tasks.size());
 }
 
