@@ -103,8 +103,7 @@ std::string info_text(const Backbone& backbone, const BackboneInfo& info, const 
   }
   text += fmt::format("* chosen: {}\n", fmt::join(backbone.layers(), ", "));
   if (layers.size() < info.layers.size()) {
-    text +=
-        fmt::format("{} more with --all\n", counted(info.layers.size() - layers.size(), "layer"));
+    text += fmt::format("and {} more with --all\n", info.layers.size() - layers.size());
   }
   text += fmt::format("{:.2f} M parameters and {:.2f} GFLOP an image of {} x {}\n",
                       static_cast<double>(info.parameters) * 1e-6, info.gflops, size.height,

@@ -94,9 +94,9 @@ class Detector {
   /// Safe to call from several threads, each with a crew of its own, while nobody learns.
   Inspection inspect(const Image& image, const InspectOptions& options, Threads& threads) const;
 
-  /// Inspects many files, several at a time. `each` is called in the order of the files, from the
-  /// calling thread, with the image and what was seen, or with the error that reading it gave.
-  /// It returns false to stop.
+  /// Inspects many files, several at a time. `each` is called in the order of the files, never
+  /// twice at once but perhaps from another thread, with the image and what was seen, or with the
+  /// error that reading it gave. It returns false to stop.
   struct Inspected {
     std::string file;
     Image image;

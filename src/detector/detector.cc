@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +15,7 @@
 #include "contcore/error.h"
 #include "detector/extractor.h"
 #include "detector/feature_store.h"
+#include "detector/in_order.h"
 #include "memory/rows.h"
 
 namespace contcore {
@@ -23,6 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kExtractShare = 0.85;     // of the time that learning takes, about
+constexpr std::size_t kMostAhead = 32;     // images that wait for a slower one before them
 constexpr std::size_t kImagesAtATime = 8;  // for each thread
 constexpr std::size_t kMostHeldOut = 64;   // images of a task
 constexpr std::size_t kOnlineHeldOut = 5;  // every so many online images, one is held out
@@ -79,33 +81,37 @@ bool is_held_out(std::size_t i, std::size_t n, double part) {
   return (i + 1) * held / n > i * held / n;
 }
 
-// Calls use(i, extracted) for each file in order; files are extracted several at a time.
-void for_each_image(const Extractor& extractor, const std::vector<std::string>& files,
-                    Threads& threads, const Progress& progress,
-                    const std::function<void(std::size_t, Extracted&)>& use) {
-  const std::size_t most = kImagesAtATime * threads.count();
-  for (std::size_t first = 0; first < files.size(); first += most) {
-    const std::size_t n = std::min(most, files.size() - first);
-    std::vector<Extracted> some(n);
-    std::size_t done = 0;  // by the calling thread, which stands for all
-    bool stop = false;
-    threads.run(n, [&](std::size_t i, std::size_t worker) {
-      if (worker == 0 && progress && !stop) {
-        const std::size_t about = first + std::min(n, done * threads.count());
-        stop = !progress(static_cast<double>(about) / static_cast<double>(files.size()));
-        ++done;
-      }
-      Threads one(1);
-      try {
-        some[i].patches = extractor.extract(read_image(files[first + i]), one);
-      } catch (const Error& error) {
-        if (error.kind() != Error::Kind::kInput) throw;
-        some[i].error = error.what();
-      }
-    });
-    if (stop) throw Error(Error::Kind::kCancelled, "stopped");
-    for (std::size_t i = 0; i < n; ++i) use(first + i, some[i]);
+Extracted extract_file(const Extractor& extractor, const std::string& file) {
+  Threads one(1);
+  Extracted image;
+  try {
+    image.patches = extractor.extract(read_image(file), one);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kInput) throw;
+    image.error = error.what();
   }
+  return image;
+}
+
+// Calls use(i, extracted) for files [first, first + n) in order; they are extracted in parallel.
+void for_images(const Extractor& extractor, const std::vector<std::string>& files,
+                std::size_t first, std::size_t n, Threads& threads, const Progress& progress,
+                const std::function<void(std::size_t, Extracted&)>& use) {
+  std::atomic<std::size_t> done = first;
+  run_in_order<Extracted>(
+      threads, n, kMostAhead,
+      [&](std::size_t i, std::size_t worker) {
+        // Worker 0 is the calling thread, the only one to report from.
+        if (worker == 0 && progress &&
+            !progress(static_cast<double>(done) / static_cast<double>(files.size()))) {
+          throw Error(Error::Kind::kCancelled, "stopped");
+        }
+        return extract_file(extractor, files[first + i]);
+      },
+      [&](std::size_t i, Extracted& image) {
+        use(first + i, image);
+        ++done;
+      });
 }
 
 }  // namespace
@@ -215,28 +221,35 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
     ++report.held_out;
   };
   Clock::time_point start = Clock::now();
-  for_each_image(parts_->extractor, files, threads,
-                 part_of(options.progress, 0.0, options.online ? 1.0 : kExtractShare),
-                 [&](std::size_t i, Extracted& image) {
-                   if (!image.patches) {
-                     if (options.strict) throw Error(Error::Kind::kInput, image.error);
-                     report.skipped.push_back({files[i], image.error});
-                     return;
-                   }
-                   if (is_held_out(i, files.size(), options.hold_out)) {
-                     hold_out(*image.patches);
-                     return;
-                   }
-                   report.patches += image.patches->vectors.rows();
-                   ++report.learned;
-                   if (options.online) {
-                     const Clock::time_point sampling = Clock::now();
-                     memory.learn_online(image.patches->vectors.view(), how, threads);
-                     report.sample_seconds += seconds_since(sampling);
-                   } else {
-                     features.append(image.patches->vectors.data(), image.patches->vectors.rows());
-                   }
-                 });
+  const Progress extracting = part_of(options.progress, 0.0, options.online ? 1.0 : kExtractShare);
+  std::vector<Patches> waiting;  // online, for the memory to learn with all threads
+  const auto take = [&](std::size_t i, Extracted& image) {
+    if (!image.patches) {
+      if (options.strict) throw Error(Error::Kind::kInput, image.error);
+      report.skipped.push_back({files[i], image.error});
+    } else if (is_held_out(i, files.size(), options.hold_out)) {
+      hold_out(*image.patches);
+    } else {
+      report.patches += image.patches->vectors.rows();
+      ++report.learned;
+      if (options.online) {
+        waiting.push_back(std::move(*image.patches));
+      } else {
+        features.append(image.patches->vectors.data(), image.patches->vectors.rows());
+      }
+    }
+  };
+  const std::size_t at_a_time =
+      options.online ? kImagesAtATime * threads.count() : std::max<std::size_t>(1, files.size());
+  for (std::size_t first = 0; first < files.size(); first += at_a_time) {
+    for_images(parts_->extractor, files, first, std::min(at_a_time, files.size() - first), threads,
+               extracting, take);
+    const Clock::time_point sampling = Clock::now();
+    for (const Patches& patches : waiting)
+      memory.learn_online(patches.vectors.view(), how, threads);
+    waiting.clear();
+    report.sample_seconds += seconds_since(sampling);
+  }
   parts_->extractor.rest();
   report.extract_seconds = seconds_since(start) - report.sample_seconds;
   report.on_disk = features.on_disk();
@@ -352,17 +365,16 @@ void Detector::inspect(const std::vector<std::string>& files, const InspectOptio
     each(result);
     return;
   }
-  const std::size_t most = kImagesAtATime * threads.count();
-  for (std::size_t first = 0; first < files.size(); first += most) {
-    std::vector<Inspected> some(std::min(most, files.size() - first));
-    threads.run(some.size(), [&](std::size_t i, std::size_t) {
-      Threads one(1);
-      some[i] = look(files[first + i], one);
-    });
-    for (Inspected& result : some) {
-      if (!each(result)) return;
-    }
-  }
+  std::atomic<bool> stop = false;
+  run_in_order<Inspected>(
+      threads, files.size(), kMostAhead,
+      [&](std::size_t i, std::size_t) {
+        Threads one(1);
+        return stop ? Inspected{} : look(files[i], one);
+      },
+      [&](std::size_t, Inspected& result) {
+        if (!stop && !each(result)) stop = true;
+      });
 }
 
 const char* verdict(const Inspection& seen) {

@@ -1,12 +1,27 @@
 #include "detector/extractor.h"
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
+#include <cstdint>
+#include <span>
 #include <utility>
 
 #include "contcore/error.h"
 
 namespace contcore {
+namespace {
+
+// Infinities and NaNs have all bits of the exponent set.
+bool all_finite(std::span<const float> values) {
+  constexpr std::uint32_t kExponent = 0x7f800000;
+  bool bad = false;
+  for (const float value : values) {
+    bad |= (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent;
+  }
+  return !bad;
+}
+
+}  // namespace
 
 Extractor::Extractor(Backbone backbone, const Geometry& geometry, const PatchEmbedding& embedding)
     : backbone_(std::move(backbone)), geometry_(geometry), embedding_(embedding) {}
@@ -47,12 +62,7 @@ Patches Extractor::extract(const Image& image, Threads& threads) const {
   embed(maps, embedding_, patches.vectors.data(), threads);
   put_back(threads.count(), std::move(runner));
   patches.input.chw = {};
-  const float* values = patches.vectors.data();
-  const std::size_t count = patches.vectors.rows() * patches.vectors.cols();
-  // A sum is finite only if every value is.
-  float sum = 0;
-  for (std::size_t i = 0; i < count; ++i) sum += values[i] * 0;
-  if (!std::isfinite(sum)) {
+  if (!all_finite({patches.vectors.data(), patches.vectors.rows() * patches.vectors.cols()})) {
     throw Error(Error::Kind::kInput,
                 "the backbone gives values that are not finite for this image; another backbone or "
                 "preprocessing is needed");

@@ -58,7 +58,7 @@ class MemoryTest(unittest.TestCase):
     def setUpClass(cls):
         cls.shared = tempfile.mkdtemp()
         for style in range(3):
-            for part, count in [("good", 12), ("test_good", 4), ("test_bad", 4)]:
+            for part, count in [("good", 30), ("test_good", 4), ("test_bad", 4)]:
                 folder = os.path.join(cls.shared, "product%d" % style, part)
                 os.makedirs(folder)
                 for i in range(count):
@@ -117,12 +117,12 @@ class MemoryTest(unittest.TestCase):
     # ---- what it is for
 
     def test_learns_and_finds_defects(self):
-        self.learn(0, "--capacity", 150, "--ratio", 0.2)
+        self.learn(0, "--capacity", 300, "--ratio", 0.2)
         self.learn(1, "--ratio", 0.2)
         learned = json.loads(self.learn(2, "--ratio", 0.2, "--json").stdout)
-        self.assertEqual(learned["learned"] + learned["held_out"], 12)
+        self.assertEqual(learned["learned"] + learned["held_out"], 30)
         self.assertEqual(learned["skipped"], [])
-        self.assertEqual(learned["vectors"], 150)
+        self.assertEqual(learned["vectors"], 300)
         for style in range(3):
             for part, verdict in [("test_good", "good"), ("test_bad", "defect")]:
                 lines = self.succeed("inspect", self.memory, self.images(style, part), "--json")
@@ -157,7 +157,7 @@ class MemoryTest(unittest.TestCase):
 
     def test_the_same_for_any_number_of_threads_and_memory_limit(self):
         arrays = []
-        images = [self.images(0), self.images(1), self.images(2)] * 7  # 66 MB of features
+        images = [self.images(0), self.images(1), self.images(2)] * 3  # 71 MB of features
         for more in [["--threads", 1], ["--threads", 3], ["--memory-limit", "100M"]]:
             memory = os.path.join(self.folder, "%d.ccm" % len(arrays))
             said = self.succeed("learn", memory, *images, "--task", "a", "--json", *SMALL, *more)
@@ -220,10 +220,10 @@ class MemoryTest(unittest.TestCase):
         self.assertIn(bad, done.stderr)
         said = json.loads(done.stdout)
         self.assertEqual([s["file"] for s in said["skipped"]], [bad])
-        self.assertEqual(said["learned"] + said["held_out"], 12)
+        self.assertEqual(said["learned"] + said["held_out"], 30)
         done = self.run_command("inspect", self.memory, folder, "--json")
         self.assertEqual(done.returncode, 3)
-        self.assertEqual(len(done.stdout.splitlines()), 13)
+        self.assertEqual(len(done.stdout.splitlines()), 31)
 
     def test_nothing_to_learn(self):
         empty = os.path.join(self.folder, "empty")
@@ -331,7 +331,7 @@ class MemoryTest(unittest.TestCase):
     def test_interrupted(self):
         self.learn()
         before = self.content()
-        many = [self.images(1)] * 60
+        many = [self.images(1)] * 30
         process = subprocess.Popen(
             [CONTCORE, "learn", self.memory, *many, "--task", "b"], stderr=subprocess.PIPE, text=True
         )
