@@ -10,7 +10,7 @@ PACKAGES := cmake g++ make libgtest-dev libhwy-dev libeigen3-dev libfmt-dev libc
 BENCH_PACKAGES := libfaiss-dev libopenblas-dev python3-numpy
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h')
 
-.PHONY: build test demo bench install format lint packages
+.PHONY: build test demo bench bench-backbones install format lint packages
 
 build: packages
 	cmake --preset $(PRESET)
@@ -31,6 +31,13 @@ bench: packages
 	cmake --preset release -DCONTCORE_BENCH=ON
 	cmake --build --preset release -j $(JOBS) --target contcore_bench
 	bench/run.sh build/release/bench/contcore_bench $(FEATURES)
+
+# Feature maps and times against ONNX Runtime; needs node and npm. FOLDERS=folder adds .onnx files.
+bench-backbones: packages
+	@dpkg -s python3-torchvision >/dev/null 2>&1 || $(SUDO) apt-get install -y --no-install-recommends python3-torchvision
+	cmake --preset release -DCONTCORE_BENCH=ON
+	cmake --build --preset release -j $(JOBS) --target backbone_check
+	bench/backbones.sh build/release/bench/backbone_check $(FOLDERS)
 
 install: build
 	cmake --install $(BUILD)

@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/lock.h"
@@ -86,16 +89,32 @@ void check_settings(const LearnCommand& command, const Detector& detector) {
   if (command.q) same("--q", fmt::format("{}", *command.q), fmt::format("{}", memory.q()));
 }
 
-std::size_t peak_memory() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) * 1024;
+// Watches how much memory the process takes, pages of mapped files not counted: those are the
+// kernel's to take back.
+class PeakMemory {
+ public:
+  std::size_t bytes() const { return most_; }
+
+ private:
+  static std::size_t now() {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("RssAnon:")) return std::stoull(line.substr(8)) * 1024;
+    }
+    return 0;
   }
-  return 0;
-}
+
+  std::atomic<std::size_t> most_ = 0;
+  std::jthread watch_{[this](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      most_ = std::max(most_.load(), now());
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }};
+};
 
 nlohmann::json as_json(const LearnCommand& command, const LearnReport& report, const Memory& memory,
-                       double seconds) {
+                       double seconds, std::size_t peak) {
   nlohmann::json skipped = nlohmann::json::array();
   for (const SkippedImage& image : report.skipped) {
     skipped.push_back({{"file", image.file}, {"reason", image.reason}});
@@ -112,11 +131,11 @@ nlohmann::json as_json(const LearnCommand& command, const LearnReport& report, c
           {"sample_seconds", report.sample_seconds},
           {"seconds", seconds},
           {"features_on_disk", report.on_disk},
-          {"peak_memory", peak_memory()}};
+          {"peak_memory", peak}};
 }
 
 std::string as_text(const LearnCommand& command, const LearnReport& report, const Memory& memory,
-                    double seconds) {
+                    double seconds, std::size_t peak) {
   std::string text =
       fmt::format("learned {} of {} in {:.1f} s: {} patches\n", counted(report.learned, "image"),
                   command.options.task, seconds, report.patches);
@@ -129,7 +148,7 @@ std::string as_text(const LearnCommand& command, const LearnReport& report, cons
     if (threshold) text += threshold_text(*threshold) + "\n";
   }
   text += fmt::format("peak memory {:.2f} GiB{}\n",
-                      static_cast<double>(peak_memory()) / static_cast<double>(1U << 30),
+                      static_cast<double>(peak) / static_cast<double>(1U << 30),
                       report.on_disk ? ", features on disk" : "");
   return text;
 }
@@ -150,6 +169,7 @@ void run(LearnCommand& command) {
 
   Threads threads(command.common.threads);
   const Stopwatch watch;
+  const PeakMemory peak;
   LearnReport report;
   {
     ProgressLine progress(fmt::format("learning {}", counted(files.size(), "image")));
@@ -160,8 +180,9 @@ void run(LearnCommand& command) {
   stop_if_asked();
   detector.save(command.memory);
   const double seconds = watch.seconds();
-  print_result(command.common.json ? json_line(as_json(command, report, detector.memory(), seconds))
-                                   : as_text(command, report, detector.memory(), seconds));
+  print_result(command.common.json
+                   ? json_line(as_json(command, report, detector.memory(), seconds, peak.bytes()))
+                   : as_text(command, report, detector.memory(), seconds, peak.bytes()));
 }
 
 }  // namespace

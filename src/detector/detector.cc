@@ -265,11 +265,7 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
     const std::size_t least = limit / 8;
     how.memory_limit = limit > taken + least ? limit - taken : least;
     how.images = report.learned;
-    const Progress rest = part_of(options.progress, kExtractShare, 1.0);
-    how.progress = [&](double done) {
-      if (features.on_disk() && resident_bytes() > limit - limit / 4) features.release();
-      return !rest || rest(done);
-    };
+    how.progress = part_of(options.progress, kExtractShare, 1.0);
     memory.learn(features.view(), how, threads);
   }
   memory.hold_out(held.view(), held_ends, options.task, threads);

@@ -111,8 +111,4 @@ VectorView FeatureStore::view() {
   return {static_cast<const float*>(mapped_), rows_, dimension_};
 }
 
-void FeatureStore::release() const {
-  if (mapped_ != nullptr) ::madvise(mapped_, mapped_bytes_, MADV_DONTNEED);
-}
-
 }  // namespace contcore

@@ -24,11 +24,9 @@ class FeatureStore {
   std::size_t rows() const { return rows_; }
   bool on_disk() const { return fd_ >= 0; }
 
-  /// All rows. Valid until more are appended.
+  /// All rows. Valid until more are appended. Those on disk are mapped: their pages are the
+  /// kernel's to take back.
   VectorView view();
-
-  /// Lets go of pages of the file that were read; they are read again when needed.
-  void release() const;
 
  private:
   void move_to_disk();
