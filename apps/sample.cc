@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/rows.h"
 #include "commands.h"
 #include "common.h"
 #include "contcore/error.h"
@@ -140,16 +141,6 @@ GreedyResult pick(const SampleCommand& command, VectorView points, VectorView ba
     result.picks = herding_sample(points, options.count, threads, options.progress);
   }
   return result;
-}
-
-Vectors gather(VectorView points, const std::vector<std::int64_t>& picks) {
-  Vectors rows(picks.size(), points.cols);
-  std::vector<float> scratch(points.cols);
-  for (std::size_t i = 0; i < picks.size(); ++i) {
-    const float* row = points.row(static_cast<std::size_t>(picks[i]), scratch.data());
-    std::memcpy(rows.row(i), row, points.cols * sizeof(float));
-  }
-  return rows;
 }
 
 // The search is called directly, not through cover(), to show its progress and to stop on Ctrl-C.

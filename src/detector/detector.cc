@@ -12,11 +12,11 @@
 #include <utility>
 
 #include "backbone/fetch.h"
+#include "base/rows.h"
 #include "contcore/error.h"
 #include "detector/extractor.h"
 #include "detector/feature_store.h"
 #include "detector/in_order.h"
-#include "memory/rows.h"
 
 namespace contcore {
 namespace {

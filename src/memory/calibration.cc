@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/rows.h"
 #include "contcore/distance.h"
 #include "coreset/kernels.h"
-#include "memory/rows.h"
 
 namespace contcore {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/rows.h"
 #include "contcore/distance.h"
 #include "contcore/greedy.h"
 #include "contcore/nearest.h"
-#include "memory/rows.h"
 
 namespace contcore {
 namespace {

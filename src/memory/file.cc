@@ -21,9 +21,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/rows.h"
 #include "base/safetensors.h"
 #include "contcore/error.h"
-#include "memory/rows.h"
 #include "memory/state.h"
 
 namespace contcore {

@@ -12,11 +12,11 @@
 #include <numeric>
 #include <utility>
 
+#include "base/rows.h"
 #include "contcore/error.h"
 #include "contcore/greedy.h"
 #include "memory/consolidate.h"
 #include "memory/online.h"
-#include "memory/rows.h"
 #include "memory/state.h"
 
 namespace contcore {

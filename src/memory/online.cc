@@ -5,9 +5,9 @@
 #include <numeric>
 #include <queue>
 
+#include "base/rows.h"
 #include "coreset/kernels.h"
 #include "memory/consolidate.h"
-#include "memory/rows.h"
 
 namespace contcore {
 namespace {

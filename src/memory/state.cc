@@ -5,8 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "base/rows.h"
 #include "contcore/distance.h"
-#include "memory/rows.h"
 
 namespace contcore {
 

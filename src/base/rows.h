@@ -1,4 +1,4 @@
-// Small pieces that the memory's files share.
+// Small pieces that several layers share.
 #pragma once
 
 #include <algorithm>
