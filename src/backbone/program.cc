@@ -1,7 +1,6 @@
 #include "backbone/program.h"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,6 +9,13 @@
 #include "backbone/builder.h"
 #include "backbone/program_work.h"
 #include "contcore/error.h"
+
+// oneDNN runs on GCC's OpenMP, whichever compiler builds this: its threads are set through the same
+// library, without a compiler's own omp.h.
+extern "C" {
+int omp_get_max_threads(void);
+void omp_set_num_threads(int threads);
+}
 
 namespace contcore {
 namespace {
