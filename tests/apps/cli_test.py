@@ -50,6 +50,17 @@ def read_npy(path):
     return header["descr"], header["shape"], list(values)
 
 
+def wait_until_it_listens(process):
+    """Until the command has taken SIGINT into its own hands: starting takes a while on a busy machine."""
+    end = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < end:
+        with open("/proc/%d/status" % process.pid) as file:
+            caught = [line.split()[1] for line in file if line.startswith("SigCgt:")]
+        if caught and int(caught[0], 16) >> (signal.SIGINT - 1) & 1:
+            return
+        time.sleep(0.02)
+
+
 def as_float32(x):
     return struct.unpack("<f", struct.pack("<f", x))[0]
 
@@ -543,6 +554,7 @@ class LongRunTest(CliTest):
         for pause in [0.3, 2.0]:
             process = self.start(stderr=subprocess.PIPE)
             self.addCleanup(self.end, process)
+            wait_until_it_listens(process)
             time.sleep(pause)
             self.assertIsNone(process.poll(), "the run is too short to be stopped")
             process.send_signal(signal.SIGINT)

@@ -44,6 +44,17 @@ def product(style, index, defect=False):
     return numpy.clip(pixels, 0, 255)
 
 
+def wait_until_it_listens(process):
+    """Until the command has taken SIGINT into its own hands: starting takes a while on a busy machine."""
+    end = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < end:
+        with open("/proc/%d/status" % process.pid) as file:
+            caught = [line.split()[1] for line in file if line.startswith("SigCgt:")]
+        if caught and int(caught[0], 16) >> (signal.SIGINT - 1) & 1:
+            return
+        time.sleep(0.02)
+
+
 def read_array(path, name):
     with open(path, "rb") as file:
         (length,) = struct.unpack("<Q", file.read(8))
@@ -335,7 +346,8 @@ class MemoryTest(unittest.TestCase):
         process = subprocess.Popen(
             [CONTCORE, "learn", self.memory, *many, "--task", "b"], stderr=subprocess.PIPE, text=True
         )
-        time.sleep(0.5)
+        wait_until_it_listens(process)
+        time.sleep(0.3)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, said)
