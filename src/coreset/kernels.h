@@ -53,6 +53,22 @@ std::uint64_t scan_tile(const float* y, float r, float h, const float* tile, con
 void add_dots(const float* a, const float* const* b, std::size_t n, std::size_t from,
               std::size_t to, float* dots);
 
+/// The same with whole numbers (coreset/bytes.h): for each of n ≤ kScanPoints points the values
+///   s_a s_b (k_a·k_b) + r_a r_b + h_b
+/// of a tile's vectors, into values[i * kTile + lane] unless that is null, and the largest of them
+/// into most[i]. A tile has width / 4 rows of kTile times four bytes k_b, and four rows of floats:
+/// the bits of −kByteOffset·Σ k_b, s_b, r_b, h_b.
+inline constexpr int kByteOffset = 64;
+inline constexpr std::size_t kMostByteWidth = 64;
+struct BytePoint {
+  std::uint8_t bytes[kMostByteWidth];  ///< k_a + kByteOffset, at most 127
+  float scale = 0;
+  float r = 0;
+};
+inline constexpr std::size_t byte_tile_floats(std::size_t width) { return (width / 4 + 4) * kTile; }
+void scan_bytes(const BytePoint* const* points, std::size_t n, const float* tile, std::size_t width,
+                float* values, float* most);
+
 /// Writes the indices of the values that are at least `bound`, in order, and returns how many.
 std::size_t not_below(const float* values, std::size_t n, float bound, std::uint32_t* indices);
 

@@ -1,7 +1,7 @@
 // Exact nearest neighbours: a cascade of ever dearer tests, each of which certifies that a vector,
 // or a whole tile of them, is farther than the best found so far (coreset/tiles.h has the layout).
-// What no sketch can exclude waits in a list until the likeliest have been measured, which excludes
-// most of it.
+// All tiles are scanned first; the vector that looks nearest is measured, which excludes most
+// tiles. What no sketch can exclude waits in a list until the likeliest have been measured.
 #include "contcore/nearest.h"
 
 #include <fmt/format.h>
@@ -25,13 +25,12 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::size_t kBatch = 8192;     // queries or vectors sketched at a time
 constexpr std::size_t kMostGroup = 128;  // queries that share a tile while it is in cache
 constexpr std::size_t kMostOpen = 2048;  // candidates that wait for one query
-constexpr std::size_t kFew = 12;         // candidates of a tile that are taken up one by one
 
 std::vector<std::size_t> choose_widths(VectorView vectors) {
   if (vectors.rows < 256 || vectors.cols < 64) return {};
   if (vectors.cols < 128) return {16};
-  if (vectors.cols < 512 || vectors.rows < 1024) return {16, 64};
-  return {16, 64, 192};
+  if (vectors.cols < 512 || vectors.rows < 1024) return {64};
+  return {64, 192};
 }
 
 struct Found {
@@ -51,17 +50,18 @@ struct Open {
 struct Query {
   const float* row = nullptr;
   const float* sketch = nullptr;
-  float reach = kInfinity;           // in the sketch, of the k-th best found, errors included
-  std::array<float, 2> gate{};       // of the levels that stand in tiles
-  float last_gate = -kInfinity;      // of the last level
-  float nearest_acc = -kInfinity;    // the largest test value measured so far
+  double reach = std::numeric_limits<double>::infinity();  // of the k-th best found
+  float last_gate = -kInfinity;                            // of the last level
+  float nearest_acc = -kInfinity;    // the largest of the last level's values measured so far
   std::vector<Found> found;          // at most k, sorted
-  std::vector<std::uint32_t> seeds;  // places measured as a first guess, sorted
+  std::vector<std::uint32_t> first;  // places measured as a first guess, sorted
   std::vector<Open> open;            // passed every level, not measured
 };
 
 struct Scratch {
+  std::vector<float> most;  // of each query and tile
   std::vector<std::uint32_t> places;
+  std::vector<std::uint32_t> near;
   std::vector<const float*> sketches;
   std::vector<float> dots;
   std::vector<Open> order;
@@ -208,89 +208,94 @@ struct NearestIndex::Index {
   // ---- through the sketch ------------------------------------------------------------------
 
   void search_tiles(std::vector<Query>& group, std::size_t k, Scratch& scratch) const {
-    constexpr std::size_t kPoints = kernels::kScanPoints;
+    std::vector<ByteQuery> bytes;
+    bytes.reserve(group.size());
+    for (const Query& q : group) bytes.emplace_back(sketch, q.sketch);
+    scan(bytes, scratch.most);
     for (std::size_t i = 0; i < group.size(); ++i) {
-      set_reach(group[i], k);
-      seed(group[i], i > 0 ? &group[i - 1] : nullptr, k, scratch);
-    }
-    // Which tiles each block of queries has to look into.
-    const std::size_t words = tiles.ball_tiles();
-    const std::size_t blocks = (group.size() + kPoints - 1) / kPoints;
-    std::vector<std::uint64_t> near(blocks * words);
-    for (std::size_t b = 0; b < blocks; ++b) {
-      find_near(group.data() + b * kPoints, std::min(kPoints, group.size() - b * kPoints),
-                near.data() + b * words);
-    }
-    for (std::size_t t = 0; t < tiles.tiles(); ++t) {
-      for (std::size_t b = 0; b < blocks; ++b) {
-        if ((near[b * words + t / 64] >> (t % 64) & 1) == 0) continue;
-        look_into(t, group.data() + b * kPoints, std::min(kPoints, group.size() - b * kPoints), k,
-                  scratch);
+      Query& q = group[i];
+      const float* most = scratch.most.data() + i * tiles.tiles();
+      set_reach(q, k);
+      guess(q, bytes[i], most, k, scratch);
+      scratch.near.resize(tiles.tiles());
+      const std::size_t near = kernels::not_below(
+          most, tiles.tiles(), bytes[i].gate(q.reach, tiles.error()), scratch.near.data());
+      for (std::size_t j = 0; j < near; ++j) {
+        const std::size_t t = scratch.near[j];
+        const float gate = bytes[i].gate(q.reach, tiles.tile(t).error());
+        if (most[t] < gate) continue;
+        float values[kernels::kTile];
+        std::uint32_t lanes[kernels::kTile];
+        look_into(bytes[i], t, values);
+        const std::size_t n = kernels::not_below(values, kernels::kTile, gate, lanes);
+        take_up(q, t, {lanes, n}, k, scratch);
       }
-    }
-    for (Query& q : group) {
       finish(q, k, scratch);
       scratch.looked_at += tiles.size();
     }
   }
 
-  void set_reach(Query& q, std::size_t k) const {
-    const float best = q.found.size() < k ? kInfinity : q.found.back().distance;
-    const double reach = sketch.reach(best);
-    q.reach = round_up(reach + static_cast<double>(sketch.e(q.sketch, 0)));
-    for (std::size_t level = 0; level < std::min<std::size_t>(2, sketch.levels()); ++level) {
-      q.gate[level] = sketch.gate(level, q.sketch, reach);
-    }
-    q.last_gate = sketch.gate(sketch.levels() - 1, q.sketch, reach);
-  }
-
-  // A first guess: what the query before found (neighbours in the list are often neighbours in
-  // space), and the likeliest of the tile whose centre is nearest.
-  void seed(Query& q, const Query* before, std::size_t k, Scratch& scratch) const {
-    if (before != nullptr) {
-      for (const Found& f : before->found) q.seeds.push_back(f.place);
-      std::sort(q.seeds.begin(), q.seeds.end());
-      measure(q, q.seeds.data(), q.seeds.size(), k, scratch);
-    }
-    const std::size_t width = sketch.width(0);
+  // The largest value of each tile for each query; a tile is read once for all of them.
+  void scan(const std::vector<ByteQuery>& queries, std::vector<float>& most) const {
+    constexpr std::size_t kPoints = kernels::kScanPoints;
     const std::size_t n = tiles.tiles();
-    scratch.sketches.resize(n);
-    scratch.dots.assign(n, 0.0f);
-    for (std::size_t t = 0; t < n; ++t) scratch.sketches[t] = tiles.centre(t);
-    kernels::add_dots(q.sketch, scratch.sketches.data(), n, 0, width, scratch.dots.data());
-    std::size_t best = n;
-    float most = -kInfinity;
+    most.resize(queries.size() * n);
     for (std::size_t t = 0; t < n; ++t) {
-      const float* c = tiles.centre(t);
-      const float acc = scratch.dots[t] + sketch.r(q.sketch, 0) * c[width] - c[width + 1];
-      if (tiles.held(t) != 0 && acc > most) {
-        most = acc;
-        best = t;
+      for (std::size_t first = 0; first < queries.size(); first += kPoints) {
+        const std::size_t count = std::min(kPoints, queries.size() - first);
+        const kernels::BytePoint* points[kPoints];
+        float largest[kPoints];
+        for (std::size_t i = 0; i < count; ++i) points[i] = &queries[first + i].point;
+        kernels::scan_bytes(points, count, tiles.tile(t).data(), sketch.width(0), nullptr, largest);
+        for (std::size_t i = 0; i < count; ++i) most[(first + i) * n + t] = largest[i];
       }
     }
-    if (best == n) return;
-    rank(q, best * kernels::kTile, tiles.held(best), scratch);
+  }
+
+  void look_into(const ByteQuery& query, std::size_t t, float* values) const {
+    const kernels::BytePoint* point = &query.point;
+    float largest;
+    kernels::scan_bytes(&point, 1, tiles.tile(t).data(), sketch.width(0), values, &largest);
+  }
+
+  void set_reach(Query& q, std::size_t k) const {
+    const float best = q.found.size() < k ? kInfinity : q.found.back().distance;
+    q.reach = sketch.reach(best);
+    q.last_gate = sketch.gate(sketch.levels() - 1, q.sketch, q.reach);
+  }
+
+  // Measures the k that look nearest of the tile that has the one that looks nearest of all.
+  void guess(Query& q, const ByteQuery& bytes, const float* most, std::size_t k,
+             Scratch& scratch) const {
+    const auto t = static_cast<std::size_t>(std::max_element(most, most + tiles.tiles()) - most);
+    float values[kernels::kTile];
+    look_into(bytes, t, values);
+    scratch.order.clear();
+    for (std::uint64_t bits = tiles.held(t); bits != 0; bits &= bits - 1) {
+      const auto lane = static_cast<std::size_t>(std::countr_zero(bits));
+      scratch.order.push_back(
+          {values[lane], static_cast<std::uint32_t>(t * kernels::kTile + lane)});
+    }
     const std::size_t count = std::min(k, scratch.order.size());
     std::partial_sort(
         scratch.order.begin(), scratch.order.begin() + static_cast<std::ptrdiff_t>(count),
         scratch.order.end(), [](const Open& a, const Open& b) { return a.acc > b.acc; });
-    scratch.places.clear();
-    for (std::size_t i = 0; i < count; ++i) scratch.places.push_back(scratch.order[i].place);
-    if (count > 0) q.nearest_acc = scratch.order[0].acc;
-    measure(q, scratch.places.data(), count, k, scratch);
-    q.seeds.insert(q.seeds.end(), scratch.places.begin(), scratch.places.end());
-    std::sort(q.seeds.begin(), q.seeds.end());
+    for (std::size_t i = 0; i < count; ++i) q.first.push_back(scratch.order[i].place);
+    std::sort(q.first.begin(), q.first.end());
+    measure(q, q.first.data(), count, k, scratch);
   }
 
-  // The last level's test values of some of a tile's places, but for the seeds, into scratch.order.
-  void rank(const Query& q, std::size_t start, std::uint64_t bits, Scratch& scratch) const {
+  // The last level's test values of some of a tile's places, but for those measured already, into
+  // scratch.order.
+  void rank(const Query& q, std::size_t t, std::span<const std::uint32_t> lanes,
+            Scratch& scratch) const {
     const std::size_t last = sketch.levels() - 1;
     scratch.order.clear();
     scratch.sketches.clear();
-    for (; bits != 0; bits &= bits - 1) {
-      const auto place =
-          static_cast<std::uint32_t>(start + static_cast<std::size_t>(std::countr_zero(bits)));
-      if (std::binary_search(q.seeds.begin(), q.seeds.end(), place)) continue;  // measured already
+    for (const std::uint32_t lane : lanes) {
+      const auto place = static_cast<std::uint32_t>(t * kernels::kTile + lane);
+      if ((tiles.held(t) >> lane & 1) == 0) continue;
+      if (std::binary_search(q.first.begin(), q.first.end(), place)) continue;
       scratch.order.push_back({0, place});
       scratch.sketches.push_back(tiles.sketch_of(place));
     }
@@ -305,72 +310,11 @@ struct NearestIndex::Index {
     }
   }
 
-  // The tiles whose balls are within reach of at least one of n queries, as bits.
-  void find_near(const Query* queries, std::size_t n, std::uint64_t* near) const {
-    const std::size_t width = tiles.ball_width();
-    const std::size_t words = tiles.ball_tiles();
-    std::vector<float> values(n * width);
-    std::vector<std::uint64_t> masks(n * words);
-    const float* y[kernels::kScanPoints];
-    float r[kernels::kScanPoints];
-    float gate[kernels::kScanPoints];
-    std::fill(near, near + words, 0);
-    for (std::size_t i = 0; i < n; ++i) {
-      const Query& q = queries[i];
-      if (q.reach == kInfinity) {
-        std::fill(near, near + words, ~std::uint64_t{0});
-        return;
-      }
-      std::copy(q.sketch, q.sketch + width - 1, values.data() + i * width);
-      values[(i + 1) * width - 1] = q.reach;
-      y[i] = values.data() + i * width;
-      r[i] = sketch.r(q.sketch, 0);
-      gate[i] = tiles.ball_gate(q.sketch, q.reach);
-    }
-    for (std::size_t w = 0; w < words; ++w) {
-      kernels::scan(y, r, gate, n, tiles.ball_tile(w), 1, width, masks.data());
-      for (std::size_t i = 0; i < n; ++i) near[w] |= masks[i];
-    }
-  }
-
-  // One tile for up to kScanPoints queries: the narrow level, then the wide one, then one by one.
-  void look_into(std::size_t t, Query* queries, std::size_t n, std::size_t k,
-                 Scratch& scratch) const {
-    std::uint64_t masks[kernels::kScanPoints];
-    std::uint64_t any = scan_level(0, t, queries, n, masks);
-    std::size_t left = 0;
-    for (std::size_t i = 0; i < n; ++i) left += static_cast<std::size_t>(std::popcount(masks[i]));
-    if (left > kFew && sketch.levels() > 1) {
-      std::uint64_t wide[kernels::kScanPoints];
-      any &= scan_level(1, t, queries, n, wide);
-      for (std::size_t i = 0; i < n; ++i) masks[i] &= wide[i];
-    }
-    if (any == 0) return;
-    for (std::size_t i = 0; i < n; ++i) {
-      if (masks[i] != 0) take_up(queries[i], t, masks[i], k, scratch);
-    }
-  }
-
-  std::uint64_t scan_level(std::size_t level, std::size_t t, const Query* queries, std::size_t n,
-                           std::uint64_t* masks) const {
-    const float* y[kernels::kScanPoints];
-    float r[kernels::kScanPoints];
-    float gate[kernels::kScanPoints];
-    for (std::size_t i = 0; i < n; ++i) {
-      y[i] = queries[i].sketch;
-      r[i] = sketch.r(queries[i].sketch, level);
-      gate[i] = queries[i].gate[level];
-    }
-    kernels::scan(y, r, gate, n, tiles.tile(level, t), 1, sketch.width(level), masks);
-    std::uint64_t any = 0;
-    for (std::size_t i = 0; i < n; ++i) any |= masks[i] &= tiles.held(t);
-    return any;
-  }
-
   // The last level for what is left of a tile. The likeliest is measured at once if it looks nearer
   // than anything before; the others wait.
-  void take_up(Query& q, std::size_t t, std::uint64_t bits, std::size_t k, Scratch& scratch) const {
-    rank(q, t * kernels::kTile, bits, scratch);
+  void take_up(Query& q, std::size_t t, std::span<const std::uint32_t> lanes, std::size_t k,
+               Scratch& scratch) const {
+    rank(q, t, lanes, scratch);
     const Open* top = nullptr;
     for (const Open& o : scratch.order) {
       if (o.acc > q.nearest_acc && (top == nullptr || o.acc > top->acc)) top = &o;

@@ -1,15 +1,10 @@
 #include "coreset/tiles.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <limits>
 #include <numeric>
 
 namespace contcore {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Orders points so that each run of kTile lies close together: halves them, at a multiple of kTile,
 // along the coordinate in which they spread most, and again.
@@ -94,7 +89,6 @@ void Tiles::build(const VectorView& vectors, std::vector<Vectors> sketches,
   }
   for (std::size_t t = 0; t < tiles(); ++t) add_tile();
   for (std::size_t place = 0; place < slots_.size(); ++place) write(place);
-  for (std::size_t t = 0; t < tiles(); ++t) make_ball(t);
 }
 
 std::uint32_t Tiles::put(const VectorView& vectors, std::size_t i, const float* sketch,
@@ -114,35 +108,19 @@ std::uint32_t Tiles::put(const VectorView& vectors, std::size_t i, const float* 
   slot.id = id;
   std::copy(sketch, sketch + sketch_->row_floats(), slot.sketch);
   write(place);
-  const std::size_t t = place / kernels::kTile;
-  if (std::has_single_bit(held_[t])) {
-    make_ball(t);
-  } else {
-    widen_ball(t, place);
-  }
   return static_cast<std::uint32_t>(place);
 }
 
 void Tiles::clear(std::uint32_t place) {
   slots_[place].id = kFree;
   held_[place / kernels::kTile] &= ~(std::uint64_t{1} << (place % kernels::kTile));
+  if (sketch_->levels() > 0) bytes_[place / kernels::kTile].clear(place % kernels::kTile);
   free_.push_back(place);
 }
 
 void Tiles::add_tile() {
   held_.push_back(0);
-  const std::size_t t = held_.size() - 1;
-  if (sketch_->levels() == 0) return;
-  for (std::size_t level = 0; level < std::min<std::size_t>(2, sketch_->levels()); ++level) {
-    levels_[level].emplace_back(1, kernels::tile_floats(sketch_->width(level)));
-  }
-  radius_.push_back(0);
-  if (t % kernels::kTile == 0) {
-    balls_.emplace_back(1, kernels::tile_floats(ball_width()));
-    Vectors more(t + kernels::kTile, sketch_->width(0) + 16);
-    std::copy(centres_.data(), centres_.data() + centres_.rows() * centres_.cols(), more.data());
-    centres_ = std::move(more);
-  }
+  if (sketch_->levels() > 0) bytes_.emplace_back(sketch_->width(0));
 }
 
 void Tiles::write(std::size_t place) {
@@ -150,85 +128,12 @@ void Tiles::write(std::size_t place) {
   const std::size_t lane = place % kernels::kTile;
   Slot& slot = slots_[place];
   held_[t] |= std::uint64_t{1} << lane;
-  for (std::size_t level = 0; level < std::min<std::size_t>(2, sketch_->levels()); ++level) {
-    const std::size_t width = sketch_->width(level);
-    float* column = levels_[level][t].data() + lane;
-    for (std::size_t j = 0; j < width; ++j) column[j * kernels::kTile] = slot.sketch[j];
-    column[width * kernels::kTile] = sketch_->r(slot.sketch, level);
-    column[(width + 1) * kernels::kTile] = sketch_->half_norm(level, slot.sketch);
-  }
-  if (sketch_->levels() > 0) {
-    slot.half_norm = sketch_->half_norm(sketch_->levels() - 1, slot.sketch);
-  }
-}
-
-void Tiles::make_ball(std::size_t t) {
   if (sketch_->levels() == 0) return;
-  const std::size_t width = sketch_->width(0);
-  std::vector<double> sum(width + 1, 0.0);
-  for (std::uint64_t bits = held_[t]; bits != 0; bits &= bits - 1) {
-    const float* row =
-        sketch_of(t * kernels::kTile + static_cast<std::size_t>(std::countr_zero(bits)));
-    for (std::size_t j = 0; j < width; ++j) sum[j] += static_cast<double>(row[j]);
-    sum[width] += static_cast<double>(sketch_->r(row, 0));
-  }
-  float* c = centres_.row(t);
-  double squared = 0;
-  for (std::size_t j = 0; j <= width; ++j) {
-    c[j] = static_cast<float>(sum[j] / std::popcount(held_[t]));
-    squared += static_cast<double>(c[j]) * static_cast<double>(c[j]);
-  }
-  c[width + 1] = static_cast<float>(0.5 * squared);
-  radius_[t] = 0;
-  for (std::uint64_t bits = held_[t]; bits != 0; bits &= bits - 1) {
-    widen_ball(t, t * kernels::kTile + static_cast<std::size_t>(std::countr_zero(bits)));
-  }
-}
-
-void Tiles::widen_ball(std::size_t t, std::size_t place) {
-  if (sketch_->levels() == 0) return;
-  const std::size_t width = sketch_->width(0);
-  const float* row = sketch_of(place);
-  const float* c = centres_.row(t);
-  double squared = 0;
-  for (std::size_t j = 0; j <= width; ++j) {
-    const double value = static_cast<double>(j < width ? row[j] : sketch_->r(row, 0));
-    squared += (value - static_cast<double>(c[j])) * (value - static_cast<double>(c[j]));
-  }
-  const double radius = std::sqrt(squared) * kSlack + static_cast<double>(sketch_->e(row, 0));
-  if (radius > radius_[t] || radius == 0) {
-    radius_[t] = std::max(radius_[t], radius);
-    write_ball(t);
-  }
-}
-
-// ‖φ(a) − φ(b)‖ ≥ ‖φ(a) − c‖ − ρ for every member b, so the tile is out of reach when
-//   ‖φ(a) − c‖² > (R + ρ)²  ⇔  φ(a)·c + R ρ + ½(ρ² − ‖c‖²) < ½(‖φ(a)‖² − R²).
-// Rounding is covered on both sides: γ(½‖φ(a)‖² + ½R² + ‖c‖² + ρ²) bounds that of the sum.
-void Tiles::write_ball(std::size_t t) {
-  const std::size_t width = sketch_->width(0);
-  const float* c = centres_.row(t);
-  const float rho = round_up(radius_[t]);
-  double squared = 0;
-  for (std::size_t j = 0; j <= width; ++j) {
-    squared += static_cast<double>(c[j]) * static_cast<double>(c[j]);
-  }
-  const double rho2 = static_cast<double>(rho) * static_cast<double>(rho);
-  const double rounding = sketch_->dot_error(0) * 1.1 * (squared + rho2);
-  float* column = balls_[t / kernels::kTile].data() + t % kernels::kTile;
-  for (std::size_t j = 0; j < width; ++j) column[j * kernels::kTile] = c[j];
-  column[width * kernels::kTile] = rho;
-  column[(width + 1) * kernels::kTile] = c[width];
-  column[(width + 2) * kernels::kTile] =
-      round_up((0.5 * (rho2 - squared) + rounding) + 1e-12 * (rho2 + squared) + 1e-37);
-}
-
-float Tiles::ball_gate(const float* sketch, float reach) const {
-  if (reach == kInfinity) return -kInfinity;
-  const double n = static_cast<double>(sketch_->norm(sketch));
-  const double r2 = static_cast<double>(reach) * static_cast<double>(reach);
-  const double rounding = sketch_->dot_error(0) * 1.1 * 0.5 * (n + r2);
-  return round_down(0.5 * n * (1 - 8 * kUnit) - 0.5 * r2 * kSlack - rounding - 1e-37);
+  ByteSketch bytes;
+  to_bytes(*sketch_, slot.sketch, 127, &bytes);
+  bytes_[t].put(lane, bytes);
+  error_ = std::max(error_, bytes_[t].error());
+  slot.half_norm = sketch_->half_norm(sketch_->levels() - 1, slot.sketch);
 }
 
 }  // namespace contcore

@@ -1,9 +1,7 @@
 // A memory of vectors laid out for searching: places in tiles of 64 whose members lie close
-// together, each tile with a ball around its members, and the sketch's levels tile by tile.
+// together, with the sketch's first level in bytes.
 //
-//   ball of a tile       one test for 64 vectors
-//   sketch, level 0      narrow, one tile at a time      (kernels::scan)
-//   sketch, level 1      wide, one tile at a time        (kernels::scan)
+//   sketch, level 0      in bytes, one tile at a time    (kernels::scan_bytes)
 //   sketch, last level   one vector at a time            (kernels::add_dots)
 //   full distance        one vector at a time
 #pragma once
@@ -14,6 +12,7 @@
 
 #include "contcore/threads.h"
 #include "contcore/vectors.h"
+#include "coreset/bytes.h"
 #include "coreset/kernels.h"
 #include "coreset/sketch.h"
 
@@ -45,18 +44,9 @@ class Tiles {
   /// The bits of a tile's places that hold a vector.
   std::uint64_t held(std::size_t tile) const { return held_[tile]; }
 
-  /// Tile `t` of the sketch's level 0 or 1, for kernels::scan.
-  const float* tile(std::size_t level, std::size_t t) const { return levels_[level][t].data(); }
-
-  /// The balls, for the same kernel with one dimension more: their test is
-  ///   y_a·y_c + R ρ + r_a r_c + h < gate,  with R = reach + e(a)   certifies the whole tile.
-  std::size_t ball_width() const { return sketch_->width(0) + 1; }
-  std::size_t ball_tiles() const { return (tiles() + kernels::kTile - 1) / kernels::kTile; }
-  const float* ball_tile(std::size_t t) const { return balls_[t].data(); }
-  float ball_gate(const float* sketch, float reach) const;
-
-  /// The centre of tile t's ball: projections, then r, then half its squared length.
-  const float* centre(std::size_t t) const { return centres_.row(t); }
+  const ByteTile& tile(std::size_t t) const { return bytes_[t]; }
+  /// No tile has a larger error.
+  double error() const { return error_; }
 
  private:
   struct Slot {
@@ -67,19 +57,14 @@ class Tiles {
   };
   void add_tile();
   void write(std::size_t place);
-  void make_ball(std::size_t t);
-  void widen_ball(std::size_t t, std::size_t place);
-  void write_ball(std::size_t t);
 
   const Sketch* sketch_;
   std::vector<Slot> slots_;
   std::vector<std::uint32_t> free_;
   std::vector<std::uint64_t> held_;
-  std::vector<Vectors> storage_;    // the sketches' rows
-  std::vector<Vectors> levels_[2];  // by tile
-  std::vector<Vectors> balls_;      // by tile of tiles
-  Vectors centres_;
-  std::vector<double> radius_;  // of each ball, errors included
+  std::vector<Vectors> storage_;  // the sketches' rows
+  std::vector<ByteTile> bytes_;
+  double error_ = 0;
 };
 
 }  // namespace contcore

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "contcore/error.h"
+#include "coreset/bytes.h"
 #include "coreset/kernels.h"
 #include "coreset/naive.h"
 
@@ -222,6 +223,53 @@ void check_scan(const Sketch& sketch, const Sketched& s, std::size_t d, Dice& di
   }
 }
 
+/// The same for bytes: whatever reach is asked for, no vector within it is below the gate, and a
+/// lane without a vector always is.
+void check_bytes(const Sketch& sketch, const Sketched& s, std::size_t d, Dice& dice,
+                 const std::string& what) {
+  const std::size_t width = sketch.width(0);
+  if (s.rows.empty() || (width != 16 && width != 64)) return;
+  ByteTile tile(width);
+  std::vector<std::size_t> members(kernels::kTile);
+  std::vector<bool> held(kernels::kTile);
+  for (std::size_t l = 0; l < kernels::kTile; ++l) {
+    members[l] = dice.below(s.rows.size());
+    held[l] = !dice.one_in(5);
+    ByteSketch bytes;
+    to_bytes(sketch, s.rows[members[l]], 127, &bytes);
+    tile.put(l, bytes);
+    if (!held[l]) tile.clear(l);
+  }
+  const std::size_t n = dice.between(1, kernels::kScanPoints);
+  std::vector<std::size_t> points;
+  std::vector<ByteQuery> queries;
+  std::vector<const kernels::BytePoint*> asked;
+  for (std::size_t p = 0; p < n; ++p) {
+    points.push_back(dice.below(s.rows.size()));
+    queries.emplace_back(sketch, s.rows[points[p]]);
+  }
+  for (const ByteQuery& query : queries) asked.push_back(&query.point);
+  std::vector<float> values(n * kernels::kTile);
+  std::vector<float> most(n);
+  kernels::scan_bytes(asked.data(), n, tile.data(), width, values.data(), most.data());
+  for (std::size_t p = 0; p < n; ++p) {
+    const float* row = values.data() + p * kernels::kTile;
+    ASSERT_EQ(most[p], *std::max_element(row, row + kernels::kTile)) << what;
+    for (std::size_t near = 0; near < kernels::kTile; ++near) {
+      const float best = naive::canonical(s.vectors[points[p]], s.vectors[members[near]], d);
+      const float gate = queries[p].gate(sketch.reach(best), tile.error());
+      for (std::size_t l = 0; l < kernels::kTile; ++l) {
+        if (!held[l]) {
+          ASSERT_EQ(row[l], -kInfinity) << what;
+        } else if (row[l] < gate) {
+          ASSERT_GT(naive::canonical(s.vectors[points[p]], s.vectors[members[l]], d), best)
+              << what << ", bytes";
+        }
+      }
+    }
+  }
+}
+
 /// Vectors that the sketch was not fitted to.
 Set strangers(const Set& sample, const std::vector<float>& centre, Family family, std::size_t shape,
               std::size_t seed, Dice& dice) {
@@ -341,6 +389,7 @@ Counts check_family(Family family, std::size_t seed, std::size_t n, std::size_t 
   }
   for (std::size_t again = 0; again < 3 && !enough(); ++again) {
     check_scan(sketch, s, d, dice, what);
+    check_bytes(sketch, s, d, dice, what);
   }
   return counts;
 }
@@ -409,6 +458,7 @@ TEST(Sketch, CertificateIsSoundAtEveryScale) {
       check_pair(sketch, s, i, dice.below(70), d, dice, what, counts);
     }
     check_scan(sketch, s, d, dice, what);
+    check_bytes(sketch, s, d, dice, what);
   }
 }
 
