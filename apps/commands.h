@@ -2,6 +2,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 namespace contcore::app {
 
@@ -9,6 +11,9 @@ void add_learn(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_info(CLI::App& app);
 void add_merge(CLI::App& app);
+/// `words` are the arguments as they were given, for the report.
+void add_evaluate(CLI::App& app, const std::vector<std::string>& words);
+void add_analyze(CLI::App& app);
 void add_backbone(CLI::App& app);
 void add_sample(CLI::App& app);
 void add_nearest(CLI::App& app);

@@ -74,6 +74,8 @@ int run(int argc, char** argv) {
   contcore::app::add_inspect(app);
   contcore::app::add_info(app);
   contcore::app::add_merge(app);
+  contcore::app::add_evaluate(app, {argv + 1, argv + argc});
+  contcore::app::add_analyze(app);
   contcore::app::add_backbone(app);
   contcore::app::add_sample(app);
   contcore::app::add_nearest(app);

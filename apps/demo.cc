@@ -15,8 +15,8 @@
 #include "common.h"
 #include "contcore/detector.h"
 #include "contcore/error.h"
+#include "contcore/metrics.h"
 #include "detector/products.h"
-#include "evaluate/auroc.h"
 #include "progress_line.h"
 
 namespace contcore::app {
@@ -62,22 +62,21 @@ std::string kind_of(const std::string& file) { return fs::path(file).parent_path
 Result inspect(const Detector& detector, const std::vector<std::string>& files, Threads& threads,
                const std::function<void(const Detector::Inspected&)>& each) {
   Result result;
-  std::vector<float> scores;
-  std::vector<bool> defective;
+  std::vector<float> good;
+  std::vector<float> defects;
   InspectOptions options;
   options.map = static_cast<bool>(each);
   detector.inspect(files, options, threads, [&](Detector::Inspected& item) {
     if (!item.error.empty()) throw Error(Error::Kind::kInternal, item.error);
     const bool defect = kind_of(item.file) != "good";
-    scores.push_back(item.seen.score);
-    defective.push_back(defect);
+    (defect ? defects : good).push_back(item.seen.score);
     ++(defect ? result.defects : result.good);
     if (item.seen.rejected) ++(defect ? result.found : result.false_alarms);
     if (each) each(item);
     return !stop_asked();
   });
   stop_if_asked();
-  result.auroc = auroc(scores, defective);
+  result.auroc = rank(good, defects, threads).auroc.value_or(std::nan(""));
   return result;
 }
 

@@ -2,18 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/lock.h"
+#include "base/peak_memory.h"
 #include "commands.h"
 #include "common.h"
 #include "contcore/detector.h"
@@ -88,30 +84,6 @@ void check_settings(const LearnCommand& command, const Detector& detector) {
   }
   if (command.q) same("--q", fmt::format("{}", *command.q), fmt::format("{}", memory.q()));
 }
-
-// Watches how much memory the process takes, pages of mapped files not counted: those are the
-// kernel's to take back.
-class PeakMemory {
- public:
-  std::size_t bytes() const { return most_; }
-
- private:
-  static std::size_t now() {
-    std::ifstream status("/proc/self/status");
-    for (std::string line; std::getline(status, line);) {
-      if (line.starts_with("RssAnon:")) return std::stoull(line.substr(8)) * 1024;
-    }
-    return 0;
-  }
-
-  std::atomic<std::size_t> most_ = 0;
-  std::jthread watch_{[this](const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
-      most_ = std::max(most_.load(), now());
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  }};
-};
 
 nlohmann::json as_json(const LearnCommand& command, const LearnReport& report, const Memory& memory,
                        double seconds, std::size_t peak) {

@@ -70,6 +70,9 @@ struct NetworkInput {
 /// long that it would have over 16 million pixels with its shape kept.
 NetworkInput prepare(const Image& image, const Geometry& geometry);
 
+/// The picture that the backbone is given, to look at.
+Image picture(const NetworkInput& input);
+
 /// One value for each pixel, row after row.
 struct Map {
   std::size_t width = 0;

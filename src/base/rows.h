@@ -6,14 +6,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "contcore/error.h"
 #include "contcore/progress.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
 
 /// Some rows of a set, in the order named.
-template <typename Index>
-Vectors gather(VectorView from, const std::vector<Index>& rows) {
+template <typename Indices>
+Vectors gather(VectorView from, const Indices& rows) {
   Vectors out(rows.size(), from.cols);
   std::vector<float> scratch(from.cols);
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -30,6 +31,11 @@ std::vector<Value> choose(const std::vector<Value>& from, const std::vector<Inde
   out.reserve(at.size());
   for (const Index i : at) out.push_back(from[static_cast<std::size_t>(i)]);
   return out;
+}
+
+/// Says how far the work is; throws Error (kCancelled) if it is to stop.
+inline void report(const Progress& progress, double done) {
+  if (progress && !progress(done)) throw Error(Error::Kind::kCancelled, "stopped");
 }
 
 /// Progress of one part of a longer work, from `begin` to `end` of it.

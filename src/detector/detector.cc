@@ -24,7 +24,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kExtractShare = 0.85;     // of the time that learning takes, about
-constexpr std::size_t kMostAhead = 32;     // images that wait for a slower one before them
 constexpr std::size_t kImagesAtATime = 8;  // for each thread
 constexpr std::size_t kMostHeldOut = 64;   // images of a task
 constexpr std::size_t kOnlineHeldOut = 5;  // every so many online images, one is held out
@@ -67,51 +66,12 @@ std::vector<std::string> split(const std::string& text) {
   return names;
 }
 
-// What an image gave: its patches, or why it has none.
-struct Extracted {
-  std::optional<Patches> patches;
-  std::string error;
-};
-
 // Whether file i of n is held out: evenly spread.
 bool is_held_out(std::size_t i, std::size_t n, double part) {
   if (n < 2 || part <= 0) return false;
   const auto wanted = static_cast<std::size_t>(part * static_cast<double>(n) + 0.5);
   const std::size_t held = std::clamp<std::size_t>(wanted, 1, std::min(kMostHeldOut, n - 1));
   return (i + 1) * held / n > i * held / n;
-}
-
-Extracted extract_file(const Extractor& extractor, const std::string& file) {
-  Threads one(1);
-  Extracted image;
-  try {
-    image.patches = extractor.extract(read_image(file), one);
-  } catch (const Error& error) {
-    if (error.kind() != Error::Kind::kInput) throw;
-    image.error = error.what();
-  }
-  return image;
-}
-
-// Calls use(i, extracted) for files [first, first + n) in order; they are extracted in parallel.
-void for_images(const Extractor& extractor, const std::vector<std::string>& files,
-                std::size_t first, std::size_t n, Threads& threads, const Progress& progress,
-                const std::function<void(std::size_t, Extracted&)>& use) {
-  std::atomic<std::size_t> done = first;
-  run_in_order<Extracted>(
-      threads, n, kMostAhead,
-      [&](std::size_t i, std::size_t worker) {
-        // Worker 0 is the calling thread, the only one to report from.
-        if (worker == 0 && progress &&
-            !progress(static_cast<double>(done) / static_cast<double>(files.size()))) {
-          throw Error(Error::Kind::kCancelled, "stopped");
-        }
-        return extract_file(extractor, files[first + i]);
-      },
-      [&](std::size_t i, Extracted& image) {
-        use(first + i, image);
-        ++done;
-      });
 }
 
 }  // namespace
@@ -363,7 +323,7 @@ void Detector::inspect(const std::vector<std::string>& files, const InspectOptio
   }
   std::atomic<bool> stop = false;
   run_in_order<Inspected>(
-      threads, files.size(), kMostAhead,
+      threads, files.size(), kMostImagesAhead,
       [&](std::size_t i, std::size_t) {
         Threads one(1);
         return stop ? Inspected{} : look(files[i], one);

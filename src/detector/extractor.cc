@@ -1,12 +1,14 @@
 #include "detector/extractor.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <span>
 #include <utility>
 
 #include "contcore/error.h"
+#include "detector/in_order.h"
 
 namespace contcore {
 namespace {
@@ -19,6 +21,18 @@ bool all_finite(std::span<const float> values) {
     bad |= (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent;
   }
   return !bad;
+}
+
+Extracted extract_file(const Extractor& extractor, const std::string& file) {
+  Threads one(1);
+  Extracted image;
+  try {
+    image.patches = extractor.extract(read_image(file), one);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kInput) throw;
+    image.error = error.what();
+  }
+  return image;
 }
 
 }  // namespace
@@ -53,6 +67,8 @@ void Extractor::rest() const {
 Patches Extractor::extract(const Image& image, Threads& threads) const {
   Patches patches;
   patches.input = prepare(image, geometry_);
+  patches.image_width = image.width;
+  patches.image_height = image.height;
   Backbone::Runner runner = take(threads.count());
   const std::vector<FeatureMap> maps =
       runner.run(patches.input.chw, patches.input.height, patches.input.width);
@@ -68,6 +84,26 @@ Patches Extractor::extract(const Image& image, Threads& threads) const {
                 "preprocessing is needed");
   }
   return patches;
+}
+
+void for_images(const Extractor& extractor, const std::vector<std::string>& files,
+                std::size_t first, std::size_t n, Threads& threads, const Progress& progress,
+                const std::function<void(std::size_t, Extracted&)>& use) {
+  std::atomic<std::size_t> done = first;
+  run_in_order<Extracted>(
+      threads, n, kMostImagesAhead,
+      [&](std::size_t i, std::size_t worker) {
+        // Worker 0 is the calling thread, the only one to report from.
+        if (worker == 0 && progress &&
+            !progress(static_cast<double>(done) / static_cast<double>(files.size()))) {
+          throw Error(Error::Kind::kCancelled, "stopped");
+        }
+        return extract_file(extractor, files[first + i]);
+      },
+      [&](std::size_t i, Extracted& image) {
+        use(first + i, image);
+        ++done;
+      });
 }
 
 }  // namespace contcore

@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "contcore/backbone.h"
 #include "contcore/embedding.h"
 #include "contcore/image.h"
+#include "contcore/progress.h"
 #include "contcore/threads.h"
 #include "contcore/vectors.h"
 
@@ -21,6 +23,8 @@ struct Patches {
   std::size_t grid_width = 0;
   std::size_t grid_height = 0;
   NetworkInput input;  // without its pixels
+  std::size_t image_width = 0;
+  std::size_t image_height = 0;
 };
 
 /// Several threads may extract at once: each takes a runner, and puts it back.
@@ -52,5 +56,20 @@ class Extractor {
   mutable std::mutex mutex_;
   mutable std::vector<Idle> idle_;
 };
+
+/// What an image gave: its patches, or why it has none.
+struct Extracted {
+  std::optional<Patches> patches;
+  std::string error;
+};
+
+/// Images that may wait for a slower one before them.
+inline constexpr std::size_t kMostImagesAhead = 32;
+
+/// Calls use(i, extracted) for files [first, first + n) in order; they are extracted in parallel.
+/// An image that cannot be read is for `use` to deal with. Throws Error (kCancelled).
+void for_images(const Extractor& extractor, const std::vector<std::string>& files,
+                std::size_t first, std::size_t n, Threads& threads, const Progress& progress,
+                const std::function<void(std::size_t, Extracted&)>& use);
 
 }  // namespace contcore

@@ -1,3 +1,5 @@
+#include "detector/find_images.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +27,9 @@ bool is_image_name(const fs::path& path) {
   return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
 }
 
-std::vector<std::string> in_folder(const fs::path& folder) {
+}  // namespace
+
+std::vector<std::string> images_in_folder(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code error;
   fs::recursive_directory_iterator at(folder, error);
@@ -37,13 +41,11 @@ std::vector<std::string> in_folder(const fs::path& folder) {
   }
   if (error) {
     throw Error(Error::Kind::kInput,
-                fmt::format("{}: cannot be searched: {}", folder.string(), error.message()));
+                fmt::format("{}: cannot be searched: {}", folder, error.message()));
   }
   std::sort(files.begin(), files.end());
   return files;
 }
-
-}  // namespace
 
 std::vector<std::string> find_images(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
@@ -57,7 +59,7 @@ std::vector<std::string> find_images(const std::vector<std::string>& paths) {
       files.push_back(path);
       continue;
     }
-    const std::vector<std::string> found = in_folder(path);
+    const std::vector<std::string> found = images_in_folder(path);
     if (found.empty()) {
       throw Error(
           Error::Kind::kInput,

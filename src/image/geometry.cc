@@ -192,4 +192,16 @@ Map to_original(const Map& map, const NetworkInput& input, const Image& image) {
   return out;
 }
 
+Image picture(const NetworkInput& input) {
+  const std::size_t pixels = input.width * input.height;
+  Image image{input.width, input.height, std::vector<std::uint8_t>(pixels * 3)};
+  for (std::size_t c = 0; c < 3; ++c) {
+    for (std::size_t i = 0; i < pixels; ++i) {
+      const float value = (input.chw[c * pixels + i] * kDeviation[c] + kMean[c]) * 255.0f;
+      image.rgb[i * 3 + c] = static_cast<std::uint8_t>(std::clamp(value + 0.5f, 0.0f, 255.0f));
+    }
+  }
+  return image;
+}
+
 }  // namespace contcore

@@ -1,0 +1,38 @@
+// How much memory of its own the process took.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <fstream>
+#include <string>
+#include <thread>
+
+namespace contcore {
+
+// Watches how much memory the process takes, pages of mapped files not counted: those are the
+// kernel's to take back.
+class PeakMemory {
+ public:
+  std::size_t bytes() const { return most_; }
+
+ private:
+  static std::size_t now() {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("RssAnon:")) return std::stoull(line.substr(8)) * 1024;
+    }
+    return 0;
+  }
+
+  std::atomic<std::size_t> most_ = 0;
+  std::jthread watch_{[this](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      most_ = std::max(most_.load(), now());
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }};
+};
+
+}  // namespace contcore

@@ -1,0 +1,223 @@
+#include "contcore/evaluate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "base/peak_memory.h"
+#include "base/rows.h"
+#include "contcore/error.h"
+#include "contcore/metrics.h"
+#include "detector/in_order.h"
+#include "evaluate/evaluation.h"
+#include "evaluate/gallery.h"
+#include "evaluate/masks.h"
+#include "evaluate/result_cache.h"
+
+namespace contcore {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Shares of the time, roughly: images to features, features to memory, features to measures.
+constexpr double kExtractCost = 1.0;
+constexpr double kLearnCost = 0.8;
+constexpr double kTestCost = 0.5;
+
+// A run's progress in units of images.
+class Meter {
+ public:
+  Meter(const Progress& progress, double total) : progress_(progress), total_(total) {}
+  /// Progress of a piece that costs `cost` of the whole.
+  Progress piece(double cost) {
+    const double begin = done_;
+    done_ += cost;
+    return part_of(progress_, begin / total_, done_ / total_);
+  }
+
+ private:
+  Progress progress_;
+  double total_;
+  double done_ = 0;
+};
+
+// What one test image gave.
+struct Seen {
+  Scored scored;
+  Map map;
+  Mask mask;
+};
+
+Map map_of(const Scored& scored, const ImagePlace& place) {
+  if (scored.patches.empty()) return {};
+  return anomaly_map(scored.patches, place.grid_width, place.grid_height, place.input.width,
+                     place.input.height);
+}
+
+// Scores all test images of a class. Pixels count when every defect has a mask.
+Measures measure_class(const Method& method, const Product& product, std::size_t index,
+                       const ImageFeatures& features, Threads& threads, const Progress& progress,
+                       std::vector<TestScore>* scores) {
+  std::vector<float> good;
+  std::vector<float> defect;
+  PixelScores pixels;
+  bool maps = product.masks;
+  const std::size_t n = product.test.size();
+  run_in_order<Seen>(
+      threads, n, kMostImagesAhead,
+      [&](std::size_t i, std::size_t worker) {
+        if (worker == 0) report(progress, static_cast<double>(i) / static_cast<double>(n));
+        Threads one(1);
+        Seen seen;
+        seen.scored = method.score(features.of_image(i), index, one);
+        if (!product.masks) return seen;
+        seen.map = map_of(seen.scored, features.images[i]);
+        const TestImage& image = product.test[i];
+        if (image.defect && !seen.map.values.empty()) {
+          seen.mask = read_mask(image.mask, features.images[i]);
+        }
+        return seen;
+      },
+      [&](std::size_t i, Seen& seen) {
+        const bool bad = product.test[i].defect;
+        (bad ? defect : good).push_back(seen.scored.score);
+        scores->push_back({index, i, seen.scored.score});
+        if (seen.map.values.empty()) {
+          maps = false;
+        } else if (bad) {
+          pixels.add(seen.map, seen.mask);
+        } else {
+          pixels.add(seen.map);
+        }
+      });
+  Measures measures;
+  const Ranking images = rank(good, defect, threads);
+  measures[kImageAuroc] = images.auroc;
+  measures[kImageAp] = images.ap;
+  measures[kImageF1] = images.f1_max;
+  if (maps) {
+    const PixelScores::Measures measured = pixels.measure(threads);
+    measures[kPixelAuroc] = measured.pixels.auroc;
+    measures[kPixelAp] = measured.pixels.ap;
+    measures[kPixelF1] = measured.pixels.f1_max;
+    measures[kAupro] = measured.aupro;
+  }
+  report(progress, 1);
+  return measures;
+}
+
+}  // namespace
+
+Evaluation::Evaluation(const EvaluationOptions& options)
+    : parts_(std::make_unique<Parts>(options)) {}
+Evaluation::~Evaluation() = default;
+Evaluation::Evaluation(Evaluation&&) noexcept = default;
+
+const Schedule& Evaluation::schedule() const { return parts_->schedule; }
+const std::vector<Product>& Evaluation::products() const { return parts_->products; }
+
+RunResult Evaluation::run(const Setting& setting, Threads& threads, const Progress& progress,
+                          bool* from_cache) {
+  Parts& parts = *parts_;
+  const std::unique_ptr<Method> method = parts.method(setting);
+  const ResultCache results(parts.options.cache.empty() ? "" : parts.options.cache + "/results");
+  const std::string key = parts.result_key(setting);
+  if (from_cache != nullptr) *from_cache = false;
+  RunResult result;
+  if (!parts.options.fresh) {
+    if (std::optional<RunResult> found = results.find(key)) {
+      found->setting.backbone = parts.backbone;
+      found->setting.order = parts.options.order;
+      if (from_cache != nullptr) *from_cache = true;
+      return std::move(*found);
+    }
+  }
+  result.setting = setting;
+  result.setting.backbone = parts.backbone;
+  result.setting.order = parts.options.order;
+
+  // How much there is to do.
+  double total = 0;
+  for (std::size_t t = 0; t < parts.schedule.size(); ++t) {
+    for (const std::size_t c : parts.schedule[t]) {
+      const Product& product = parts.products[c];
+      const auto train = static_cast<double>(product.train.size());
+      const auto test = static_cast<double>(product.test.size());
+      if (!parts.cache.has(parts.extractor, product.train)) total += kExtractCost * train;
+      if (!parts.cache.has(parts.extractor, test_files(product))) total += kExtractCost * test;
+      total +=
+          kLearnCost * train + kTestCost * test * static_cast<double>(parts.schedule.size() - t);
+    }
+  }
+  Meter meter(progress, total);
+  const auto extracting = [&](const std::vector<std::string>& files) {
+    return parts.cache.has(parts.extractor, files)
+               ? Progress{}
+               : meter.piece(kExtractCost * static_cast<double>(files.size()));
+  };
+
+  const PeakMemory peak;
+  double tested = 0;
+  double test_seconds = 0;
+  std::vector<TestScore> scores;
+  for (std::size_t s = 0; s < parts.schedule.size(); ++s) {
+    result.tasks.emplace_back();
+    double images = 0;
+    for (const std::size_t c : parts.schedule[s]) {
+      const Product& product = parts.products[c];
+      result.tasks.back().push_back(product.name);
+      images += static_cast<double>(product.train.size());
+      result.train_seconds += parts.train(c, threads, extracting(product.train))->seconds;
+      parts.test(c, threads, extracting(test_files(product)));
+    }
+    parts.extractor.rest();
+    const Parts::Task task = parts.task(s, threads, {});
+    Clock::time_point start = Clock::now();
+    method->learn(task.features, threads, meter.piece(kLearnCost * images));
+    result.train_seconds += seconds_since(start);
+    method->prepare(threads);
+    scores.clear();
+    result.steps.emplace_back();
+    for (std::size_t c = 0; c <= parts.schedule[s].back(); ++c) {
+      const std::shared_ptr<const ImageFeatures> features = parts.test(c, threads, {});
+      const auto count = static_cast<double>(parts.products[c].test.size());
+      start = Clock::now();
+      result.steps.back().push_back(measure_class(*method, parts.products[c], c, *features, threads,
+                                                  meter.piece(kTestCost * count), &scores));
+      test_seconds += seconds_since(start) + features->seconds;
+      tested += count;
+    }
+  }
+  result.vectors = method->vectors();
+  result.numbers = method->numbers();
+  const std::shared_ptr<const ImageFeatures> any = parts.test(0, threads, {});
+  const NetworkInput& input = any->images[0].input;
+  const BackboneInfo info = parts.extractor.backbone().info(input.height, input.width);
+  result.parameters = info.parameters;
+  result.gflops = info.gflops;
+  result.test_seconds = tested > 0 ? test_seconds / tested : 0;
+
+  std::vector<TestScore> chosen;
+  result.gallery = choose_verdicts(scores, parts.products, &chosen);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const auto features = parts.test(chosen[i].product, threads, {});
+    const ImagePlace& place = features->images[chosen[i].image];
+    const Scored scored =
+        method->score(features->of_image(chosen[i].image), chosen[i].product, threads);
+    draw_verdict(parts.extractor, parts.products[chosen[i].product].test[chosen[i].image],
+                 map_of(scored, place), place, result.gallery[i]);
+  }
+  result.peak_bytes = peak.bytes();
+  results.keep(key, result);
+  report(progress, 1);
+  return result;
+}
+
+}  // namespace contcore

@@ -1,0 +1,271 @@
+#include "evaluate/feature_cache.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/file.h"
+#include "base/sha256.h"
+#include "contcore/error.h"
+
+namespace contcore {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::size_t kHeader = 128;  // bytes before the numbers of an .npy file
+constexpr std::size_t kMostPlaces = std::size_t{256} << 20;
+
+// Rows written one after the other; how many there are is told at the end.
+class NpyWriter {
+ public:
+  NpyWriter(std::string path, std::size_t cols)
+      : path_(std::move(path)),
+        cols_(cols),
+        file_(::open(path_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644)) {
+    if (!file_.is_open()) fail();
+    const std::string blank(kHeader, ' ');
+    write(blank.data(), blank.size());
+  }
+  ~NpyWriter() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+  NpyWriter(const NpyWriter&) = delete;
+  NpyWriter& operator=(const NpyWriter&) = delete;
+
+  void append(const Vectors& rows) {
+    write(rows.data(), rows.rows() * cols_ * sizeof(float));
+    rows_ += rows.rows();
+  }
+
+  void finish() {
+    std::string text = fmt::format(
+        "{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows_, cols_);
+    text.resize(kHeader - 11, ' ');
+    const std::string header = std::string("\x93NUMPY\x01", 7) + '\0' +
+                               static_cast<char>(kHeader - 10) + '\0' + text + '\n';
+    if (::pwrite(file_.fd(), header.data(), header.size(), 0) !=
+            static_cast<ssize_t>(header.size()) ||
+        !file_.close()) {
+      fail();
+    }
+  }
+
+  /// The file has its place now.
+  void keep() { path_.clear(); }
+
+ private:
+  void write(const void* data, std::size_t bytes) {
+    const char* at = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t n = ::write(file_.fd(), at, bytes);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) fail();
+      at += n;
+      bytes -= static_cast<std::size_t>(n);
+    }
+  }
+  [[noreturn]] void fail() const {
+    throw Error(Error::Kind::kInput,
+                fmt::format("{}: {}; free some space or name another folder with --cache", path_,
+                            std::strerror(errno)));
+  }
+
+  std::string path_;
+  std::size_t cols_;
+  std::size_t rows_ = 0;
+  File file_;
+};
+
+std::string temporary_folder() {
+  const char* named = std::getenv("TMPDIR");
+  return named != nullptr && *named != '\0' ? named : "/var/tmp";
+}
+
+json to_json(const ImageFeatures& features) {
+  json places = json::array();
+  for (const ImagePlace& p : features.images) {
+    places.push_back({p.end, p.grid_width, p.grid_height, p.input.width, p.input.height,
+                      p.input.left, p.input.top, p.input.right, p.input.bottom, p.image_width,
+                      p.image_height});
+  }
+  return {{"images", places}, {"seconds", features.seconds}};
+}
+
+// Nothing when it is not what `to_json` wrote for these vectors.
+bool read_places(const std::string& path, ImageFeatures& features) {
+  const std::vector<std::uint8_t> bytes = read_whole(path, "a list of places", kMostPlaces);
+  const json read = json::parse(bytes.begin(), bytes.end(), nullptr, false);
+  if (!read.is_object() || !read.contains("images") || !read.contains("seconds")) return false;
+  try {
+    features.seconds = read["seconds"].get<double>();
+    std::size_t end = 0;
+    for (const json& p : read["images"]) {
+      ImagePlace place;
+      place.end = p.at(0).get<std::size_t>();
+      place.grid_width = p.at(1).get<std::size_t>();
+      place.grid_height = p.at(2).get<std::size_t>();
+      place.input.width = p.at(3).get<std::size_t>();
+      place.input.height = p.at(4).get<std::size_t>();
+      place.input.left = p.at(5).get<double>();
+      place.input.top = p.at(6).get<double>();
+      place.input.right = p.at(7).get<double>();
+      place.input.bottom = p.at(8).get<double>();
+      place.image_width = p.at(9).get<std::size_t>();
+      place.image_height = p.at(10).get<std::size_t>();
+      constexpr std::size_t kMostSide = 1 << 20;
+      if (place.end <= end ||
+          std::max({place.grid_width, place.grid_height, place.input.width, place.input.height}) >
+              kMostSide ||
+          place.end - end != place.grid_width * place.grid_height || place.input.width == 0 ||
+          place.input.height == 0) {
+        return false;
+      }
+      end = place.end;
+      features.images.push_back(std::move(place));
+    }
+    return end == features.vectors.view().rows;
+  } catch (const json::exception&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+FeatureCache::FeatureCache(std::string folder, std::size_t limit)
+    : folder_(std::move(folder)), limit_(limit) {
+  if (folder_.empty()) return;
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (!fs::is_directory(folder_, error)) {
+    throw Error(
+        Error::Kind::kInput,
+        fmt::format("{}: the folder for the cache cannot be made; name another with --cache",
+                    folder_));
+  }
+}
+
+std::string FeatureCache::key(const Extractor& extractor, const std::vector<std::string>& files) {
+  const Backbone& backbone = extractor.backbone();
+  std::string text = "features 1\n" + backbone.hash() + "\n";
+  for (const std::string& layer : backbone.layers()) text += layer + "\n";
+  const Geometry& geometry = extractor.geometry();
+  text += fmt::format("{} {} {} {}\n", geometry.resize_text(), geometry.crop_text(),
+                      extractor.embedding().dimension, extractor.embedding().neighbourhood);
+  for (const std::string& file : files) {
+    struct stat status {};
+    if (::stat(file.c_str(), &status) != 0) {
+      throw Error(Error::Kind::kInput, fmt::format("{}: {}", file, std::strerror(errno)));
+    }
+    text += fmt::format("{} {} {} {}\n", fs::absolute(file).string(), status.st_size,
+                        status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
+  }
+  const std::span<const std::byte> part = std::as_bytes(std::span(text));
+  return sha256({&part, 1}).substr(0, 32);
+}
+
+bool FeatureCache::has(const Extractor& extractor, const std::vector<std::string>& files) const {
+  return !folder_.empty() && fs::exists(fs::path(folder_) / (key(extractor, files) + ".json"));
+}
+
+std::shared_ptr<const ImageFeatures> FeatureCache::open(const std::string& key) const {
+  const std::string base = (fs::path(folder_) / key).string();
+  std::error_code error;
+  if (!fs::exists(base + ".json", error) || !fs::exists(base + ".npy", error)) return nullptr;
+  auto features = std::make_shared<ImageFeatures>();
+  try {
+    features->vectors = NpyVectors(base + ".npy");
+    if (!read_places(base + ".json", *features)) return nullptr;
+  } catch (const Error&) {
+    return nullptr;  // made anew
+  }
+  ::utimensat(AT_FDCWD, (base + ".npy").c_str(), nullptr, 0);  // used now
+  return features;
+}
+
+std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extractor,
+                                                       const std::vector<std::string>& files,
+                                                       Threads& threads,
+                                                       const Progress& progress) const {
+  const std::string name = key(extractor, files);
+  if (!folder_.empty()) {
+    if (auto found = open(name)) return found;
+  }
+  const std::string folder = folder_.empty() ? temporary_folder() : folder_;
+  const std::string written =
+      (fs::path(folder) / fmt::format("{}.part-{}", name, ::getpid())).string();
+  auto features = std::make_shared<ImageFeatures>();
+  const auto start = std::chrono::steady_clock::now();
+  std::optional<NpyWriter> writer;
+  writer.emplace(written, extractor.embedding().dimension);
+  std::size_t rows = 0;
+  for_images(extractor, files, 0, files.size(), threads, progress,
+             [&](std::size_t, Extracted& image) {
+               if (!image.patches) throw Error(Error::Kind::kInput, image.error);
+               Patches& patches = *image.patches;
+               rows += patches.vectors.rows();
+               writer->append(patches.vectors);
+               features->images.push_back({rows, patches.grid_width, patches.grid_height,
+                                           std::move(patches.input), patches.image_width,
+                                           patches.image_height});
+             });
+  writer->finish();
+  features->seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const std::size_t bytes = rows * extractor.embedding().dimension * sizeof(float) + kHeader;
+  if (folder_.empty() || bytes > limit_) {
+    features->vectors = NpyVectors(written);  // the mapping outlives the name
+    return features;
+  }
+  make_room(bytes);
+  const std::string base = (fs::path(folder_) / name).string();
+  if (::rename(written.c_str(), (base + ".npy").c_str()) != 0) {
+    throw Error(Error::Kind::kInput, fmt::format("{}.npy: {}", base, std::strerror(errno)));
+  }
+  writer->keep();
+  const std::string places = to_json(*features).dump();
+  const std::span<const std::byte> part = std::as_bytes(std::span(places));
+  write_whole(base + ".json", {&part, 1});
+  features->vectors = NpyVectors(base + ".npy");
+  return features;
+}
+
+void FeatureCache::make_room(std::size_t bytes) const {
+  struct Entry {
+    fs::file_time_type used;
+    fs::path path;
+    std::size_t bytes;
+  };
+  std::vector<Entry> entries;
+  std::size_t total = bytes;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {
+    if (entry.path().extension() != ".npy") continue;
+    entries.push_back({entry.last_write_time(error), entry.path(),
+                       static_cast<std::size_t>(entry.file_size(error))});
+    total += entries.back().bytes;
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.used < b.used; });
+  for (const Entry& entry : entries) {
+    if (total <= limit_) break;
+    fs::path places = entry.path;
+    fs::remove(places.replace_extension(".json"), error);
+    fs::remove(entry.path, error);  // who has it open keeps it
+    total -= entry.bytes;
+  }
+}
+
+}  // namespace contcore

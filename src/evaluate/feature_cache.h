@@ -1,0 +1,67 @@
+// Features of sets of images, kept on disk so that they are extracted once.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "contcore/npy.h"
+#include "contcore/progress.h"
+#include "contcore/threads.h"
+#include "detector/extractor.h"
+
+namespace contcore {
+
+/// Where the patches of one image lie.
+struct ImagePlace {
+  std::size_t end = 0;  ///< the row behind its last patch
+  std::size_t grid_width = 0;
+  std::size_t grid_height = 0;
+  NetworkInput input;  ///< without its pixels
+  std::size_t image_width = 0;
+  std::size_t image_height = 0;
+};
+
+/// The patches of a list of images, one after the other.
+struct ImageFeatures {
+  NpyVectors vectors;
+  std::vector<ImagePlace> images;
+  double seconds = 0;  ///< it took to extract them
+
+  VectorView of_image(std::size_t i) const {
+    const std::size_t begin = i == 0 ? 0 : images[i - 1].end;
+    return vectors.view().part(begin, images[i].end - begin);
+  }
+};
+
+/// A folder with KEY.npy (the vectors) and KEY.json (the places) for each list of images. A key is
+/// of everything the features depend on: backbone, layers, preprocessing, and name, size and time
+/// of each file. What was used longest ago goes when the folder outgrows its limit; without a
+/// folder, or when a list alone is too large, its file is nameless and gone after use.
+class FeatureCache {
+ public:
+  /// Throws Error (kInput) if the folder cannot be made.
+  FeatureCache(std::string folder, std::size_t limit);
+
+  /// Throws Error: kInput for an image that cannot be read or a full disk, kCancelled.
+  std::shared_ptr<const ImageFeatures> get(const Extractor& extractor,
+                                           const std::vector<std::string>& files, Threads& threads,
+                                           const Progress& progress) const;
+
+  /// Whether `get` would find it.
+  bool has(const Extractor& extractor, const std::vector<std::string>& files) const;
+
+  /// What the features of these files depend on, as a name. Throws Error (kInput) for a file that
+  /// is not there.
+  static std::string key(const Extractor& extractor, const std::vector<std::string>& files);
+
+ private:
+  std::shared_ptr<const ImageFeatures> open(const std::string& key) const;
+  void make_room(std::size_t bytes) const;
+
+  std::string folder_;
+  std::size_t limit_;
+};
+
+}  // namespace contcore

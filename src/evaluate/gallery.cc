@@ -1,0 +1,125 @@
+#include "evaluate/gallery.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "evaluate/masks.h"
+
+namespace contcore {
+namespace {
+
+constexpr std::size_t kOfEach = 4;
+constexpr float kCold = 0.6F;
+constexpr float kHot = 1.6F;
+
+struct Candidate {
+  TestScore score;
+  Verdict verdict;
+  double margin;  // > 0: called a defect; the larger, the clearer
+  bool right;
+};
+
+}  // namespace
+
+float best_level(const std::vector<TestScore>& scores, const Product& product) {
+  std::vector<TestScore> sorted = scores;
+  std::sort(sorted.begin(), sorted.end(),
+            [](const TestScore& a, const TestScore& b) { return a.score > b.score; });
+  const auto defects =
+      static_cast<double>(std::count_if(sorted.begin(), sorted.end(), [&](const TestScore& s) {
+        return product.test[s.image].defect;
+      }));
+  double best = -1;
+  float level = sorted.empty() ? 0 : sorted[0].score;
+  double hits = 0;
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    if (product.test[sorted[i].image].defect) ++hits;
+    const bool last = i + 1 == sorted.size();
+    if (!last && sorted[i + 1].score == sorted[i].score) continue;
+    const double f1 = 2 * hits / (static_cast<double>(i + 1) + defects);
+    if (defects > 0 && f1 > best) {
+      best = f1;
+      const float below = last ? 0.0F : sorted[i + 1].score;
+      level = (sorted[i].score + below) / 2;
+    }
+  }
+  return level;
+}
+
+std::vector<Verdict> choose_verdicts(const std::vector<TestScore>& scores,
+                                     const std::vector<Product>& products,
+                                     std::vector<TestScore>* chosen) {
+  std::vector<float> levels(products.size());
+  for (std::size_t p = 0; p < products.size(); ++p) {
+    std::vector<TestScore> own;
+    std::copy_if(scores.begin(), scores.end(), std::back_inserter(own),
+                 [&](const TestScore& s) { return s.product == p; });
+    levels[p] = best_level(own, products[p]);
+  }
+  std::vector<Candidate> all;
+  for (const TestScore& s : scores) {
+    const TestImage& image = products[s.product].test[s.image];
+    const float level = levels[s.product];
+    if (!(s.score > 0 && level > 0)) continue;
+    Verdict verdict;
+    verdict.product = products[s.product].name;
+    verdict.file = image.file;
+    verdict.kind = image.kind;
+    verdict.defect = image.defect;
+    verdict.score = s.score;
+    verdict.level = level;
+    const double margin = std::log(static_cast<double>(s.score) / static_cast<double>(level));
+    all.push_back({s, std::move(verdict), margin, (s.score > level) == image.defect});
+  }
+  // Stable, so that equals stay in the order of the files.
+  std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+    return std::abs(a.margin) > std::abs(b.margin);
+  });
+  std::vector<Verdict> verdicts;
+  const auto take = [&](Verdict::Why why, std::size_t most, auto begin, auto end, auto wanted) {
+    for (auto at = begin; at != end && most > 0; ++at) {
+      if (!wanted(*at) || at->verdict.product.empty()) continue;
+      verdicts.push_back(at->verdict);
+      verdicts.back().why = why;
+      chosen->push_back(at->score);
+      at->verdict.product.clear();  // taken
+      --most;
+    }
+  };
+  take(Verdict::kBest, kOfEach / 2, all.begin(), all.end(),
+       [](const Candidate& c) { return c.right && c.verdict.defect; });
+  take(Verdict::kBest, kOfEach / 2, all.begin(), all.end(),
+       [](const Candidate& c) { return c.right && !c.verdict.defect; });
+  take(Verdict::kWorst, kOfEach, all.begin(), all.end(),
+       [](const Candidate& c) { return !c.right; });
+  take(Verdict::kBorderline, kOfEach, all.rbegin(), all.rend(),
+       [](const Candidate&) { return true; });
+  return verdicts;
+}
+
+void draw_verdict(const Extractor& extractor, const TestImage& image, const Map& map,
+                  const ImagePlace& place, Verdict& verdict) {
+  verdict.image = picture(prepare(read_image(image.file), extractor.geometry()));
+  if (!image.mask.empty()) {
+    const Mask mask = read_mask(image.mask, place);
+    verdict.mask = {mask.width, mask.height, std::vector<std::uint8_t>(mask.values.size() * 3)};
+    for (std::size_t i = 0; i < mask.values.size() * 3; ++i) {
+      verdict.mask.rgb[i] = mask.values[i / 3] != 0 ? 255 : 0;
+    }
+  }
+  if (map.values.empty()) return;
+  // Smoothing lowers the peak; the level goes down with it.
+  const float peak = *std::max_element(map.values.begin(), map.values.end());
+  Overlay overlay;
+  overlay.level = verdict.level * peak / verdict.score;
+  overlay.low = overlay.level * kCold;
+  overlay.high = overlay.level * kHot;
+  overlay.rejected = verdict.score > verdict.level;
+  overlay.caption = fmt::format("{}  {:.2f} / {:.2f}", overlay.rejected ? "DEFECT" : "good",
+                                verdict.score, verdict.level);
+  verdict.heat = draw_overlay(verdict.image, map, overlay);
+}
+
+}  // namespace contcore

@@ -1,0 +1,67 @@
+// The paper's method: the memory itself.
+#include "contcore/memory.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/rows.h"
+#include "evaluate/method.h"
+
+namespace contcore {
+namespace {
+
+class ContCore : public Method {
+ public:
+  ContCore(const MethodOptions& options, bool online)
+      : p_(options.p), online_(online), memory_(options.dimension, options.m, options.q) {}
+
+  void learn(const TaskFeatures& task, Threads& threads, const Progress& progress) override {
+    LearnHow how;
+    how.task = std::to_string(task.index);
+    how.p = p_;
+    how.time = std::string(1, '-');
+    const std::size_t images = task.image_ends.size();
+    if (!online_) {
+      how.images = images;
+      how.progress = progress;
+      memory_.learn(task.all, how, threads);
+      return;
+    }
+    for (std::size_t i = 0; i < images; ++i) {
+      memory_.learn_online(task.image(i), how, threads);
+      report(progress, static_cast<double>(i + 1) / static_cast<double>(images));
+    }
+  }
+
+  void prepare(Threads& threads) override {
+    memory_.distances(memory_.vectors().view().part(0, 1), threads);
+  }
+
+  Scored score(VectorView patches, std::size_t /*product*/, Threads& threads) const override {
+    Scored scored;
+    scored.patches = memory_.distances(patches, threads);
+    scored.score = *std::max_element(scored.patches.begin(), scored.patches.end());
+    return scored;
+  }
+
+  Vectors coreset() const override { return memory_.vectors(); }
+  std::size_t vectors() const override { return memory_.size(); }
+  std::uint64_t numbers() const override { return memory_.size() * memory_.dimension(); }
+
+ private:
+  double p_;
+  bool online_;
+  Memory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<Method> make_contcore(const MethodOptions& options) {
+  return std::make_unique<ContCore>(options, false);
+}
+std::unique_ptr<Method> make_contcore_online(const MethodOptions& options) {
+  return std::make_unique<ContCore>(options, true);
+}
+
+}  // namespace contcore

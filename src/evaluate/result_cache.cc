@@ -1,0 +1,92 @@
+#include "evaluate/result_cache.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "base/sha256.h"
+#include "contcore/error.h"
+
+namespace contcore {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostProgram = std::size_t{4} << 30;
+constexpr std::size_t kMostResult = std::size_t{256} << 20;
+
+std::string hash(const std::vector<std::uint8_t>& bytes) {
+  const std::span<const std::byte> part = std::as_bytes(std::span(bytes));
+  return sha256({&part, 1});
+}
+
+const std::string& program_hash() {
+  static const std::string value = hash(read_whole("/proc/self/exe", "a program", kMostProgram));
+  return value;
+}
+
+struct Picture {
+  const char* name;
+  Image Verdict::*image;
+};
+constexpr Picture kPictures[] = {
+    {"image", &Verdict::image}, {"heat", &Verdict::heat}, {"mask", &Verdict::mask}};
+
+}  // namespace
+
+ResultCache::ResultCache(std::string folder) : folder_(std::move(folder)) {
+  if (folder_.empty()) return;
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (!fs::is_directory(folder_, error)) {
+    throw Error(Error::Kind::kInput,
+                fmt::format("{}: the folder for results cannot be made; name another with --cache",
+                            folder_));
+  }
+}
+
+std::string ResultCache::path(const std::string& key) const {
+  const std::string text = program_hash() + "\n" + key;
+  return (fs::path(folder_) / hash({text.begin(), text.end()}).substr(0, 32)).string();
+}
+
+std::optional<RunResult> ResultCache::find(const std::string& key) const {
+  if (folder_.empty()) return {};
+  const std::string base = path(key);
+  std::error_code error;
+  if (!fs::exists(base + ".json", error)) return {};
+  try {
+    const std::vector<std::uint8_t> bytes = read_whole(base + ".json", "a result", kMostResult);
+    RunResult result = result_from_json({bytes.begin(), bytes.end()}, base + ".json");
+    for (std::size_t i = 0; i < result.gallery.size(); ++i) {
+      for (const Picture& picture : kPictures) {
+        const std::string file = fmt::format("{}-{}-{}.png", base, i, picture.name);
+        if (fs::exists(file, error)) result.gallery[i].*picture.image = read_image(file);
+      }
+    }
+    return result;
+  } catch (const Error&) {
+    return {};  // made anew
+  }
+}
+
+void ResultCache::keep(const std::string& key, const RunResult& result) const {
+  if (folder_.empty()) return;
+  const std::string base = path(key);
+  for (std::size_t i = 0; i < result.gallery.size(); ++i) {
+    for (const Picture& picture : kPictures) {
+      const Image& image = result.gallery[i].*picture.image;
+      if (image.width == 0) continue;
+      write_image(fmt::format("{}-{}-{}.png", base, i, picture.name), image);
+    }
+  }
+  const std::string text = to_json(result);
+  const std::span<const std::byte> part = std::as_bytes(std::span(text));
+  write_whole(base + ".json", {&part, 1});  // last: it says that all is there
+}
+
+}  // namespace contcore

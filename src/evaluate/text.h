@@ -1,0 +1,32 @@
+// Words and numbers as they stand in a report.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "evaluate/aggregate.h"
+
+namespace contcore {
+
+/// For text and for attributes in double quotes; what is not UTF-8 becomes U+FFFD, what cannot be
+/// seen becomes a blank.
+std::string escape_html(std::string_view text);
+/// For a cell of a Markdown table.
+std::string escape_markdown(std::string_view text);
+/// A field of a CSV file as RFC 4180 wants it.
+std::string escape_csv(std::string_view text);
+
+/// "98.9", or "-" where there is nothing; never "-0.0".
+std::string percent(std::optional<double> part);
+/// "98.9", or with the deviation "98.9 ± 0.1" if it is of several values.
+std::string percent(const std::optional<Statistic>& part);
+
+/// "20,000".
+std::string grouped(std::uint64_t count);
+
+std::string base64(std::span<const std::uint8_t> bytes);
+
+}  // namespace contcore

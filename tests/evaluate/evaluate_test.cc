@@ -1,0 +1,377 @@
+// The evaluation from files to measures, on made products and the built-in backbone.
+#include "contcore/evaluate.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+
+#include "contcore/analyze.h"
+#include "contcore/error.h"
+#include "detector/products.h"
+#include "evaluate/feature_cache.h"
+#include "evaluate/gallery.h"
+#include "evaluate/masks.h"
+
+namespace contcore {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error::Kind kind_of(const std::function<void()>& call, std::string* words = nullptr) {
+  try {
+    call();
+  } catch (const Error& error) {
+    if (words != nullptr) *words = error.what();
+    return error.kind();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return Error::Kind::kInternal;
+}
+
+class EvaluateTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("contcore_evaluate_" + std::to_string(::getpid()));
+    fs::remove_all(folder_);
+    ProductCounts counts;
+    counts.train = 5;
+    counts.test_good = 3;
+    counts.test_defective = 4;
+    const std::vector<std::string> names = product_names();
+    write_products(data(), {names.begin(), names.begin() + 3}, counts, 3);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string data() const { return (folder_ / "data").string(); }
+  std::string cache() const { return (folder_ / "cache").string(); }
+
+  EvaluationOptions options() const {
+    EvaluationOptions how;
+    how.datasets.push_back(open_dataset(data()));
+    how.backbone = "builtin";
+    how.geometry = Geometry::parse("96", "80");
+    how.cache = cache();
+    return how;
+  }
+
+  static Setting setting(const std::string& method, std::size_t m = 60) {
+    Setting s;
+    s.method = method;
+    s.m = m;
+    s.p = 0.05;
+    return s;
+  }
+
+  static void same(const RunResult& a, const RunResult& b) {
+    ASSERT_EQ(a.tasks, b.tasks);
+    ASSERT_EQ(a.steps, b.steps);
+    ASSERT_EQ(a.vectors, b.vectors);
+  }
+
+  Extractor extractor() const {
+    return {Backbone("builtin"), Geometry::parse("96", "80"), PatchEmbedding{}};
+  }
+
+  std::size_t files_ending(const std::string& folder, const std::string& ending) const {
+    std::size_t count = 0;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (entry.path().string().ends_with(ending)) ++count;
+    }
+    return count;
+  }
+
+  fs::path folder_;
+  Threads threads_{2};
+};
+
+TEST_F(EvaluateTest, MeasuresEveryClassSeenSoFarAfterEachTask) {
+  EvaluationOptions how = options();
+  how.schedule = "2-1";
+  Evaluation evaluation(how);
+  const RunResult result = evaluation.run(setting("contcore"), threads_);
+  ASSERT_EQ(result.tasks.size(), 2U);
+  EXPECT_EQ(result.tasks[0].size(), 2U);
+  ASSERT_EQ(result.steps.size(), 2U);
+  EXPECT_EQ(result.steps[0].size(), 2U);
+  EXPECT_EQ(result.steps[1].size(), 3U);
+  for (const auto& step : result.steps) {
+    for (const Measures& measures : step) {
+      for (const auto& value : measures) {
+        ASSERT_TRUE(value.has_value());
+        EXPECT_GE(*value, 0);
+        EXPECT_LE(*value, 1);
+      }
+    }
+  }
+  EXPECT_LE(result.vectors, 60U);
+  EXPECT_EQ(result.numbers, result.vectors * 1024);
+  EXPECT_GT(result.gflops, 0);
+  EXPECT_GT(result.parameters, 0U);
+  EXPECT_FALSE(result.gallery.empty());
+  for (const Verdict& verdict : result.gallery) {
+    EXPECT_EQ(verdict.image.width, 80U);
+    EXPECT_GT(verdict.heat.width, 0U);
+    EXPECT_EQ(verdict.mask.width, verdict.defect ? 80U : 0U);
+  }
+}
+
+TEST_F(EvaluateTest, AnyNumberOfThreadsAndTheCacheGiveTheSame) {
+  bool cached = true;
+  const RunResult first = Evaluation(options()).run(setting("contcore"), threads_, {}, &cached);
+  EXPECT_FALSE(cached);
+  const RunResult again = Evaluation(options()).run(setting("contcore"), threads_, {}, &cached);
+  EXPECT_TRUE(cached);
+  same(first, again);
+  ASSERT_EQ(again.gallery.size(), first.gallery.size());
+  EXPECT_EQ(again.gallery[0].heat.rgb, first.gallery[0].heat.rgb);
+
+  EvaluationOptions fresh = options();
+  fresh.fresh = true;
+  Threads one(1);
+  same(first, Evaluation(fresh).run(setting("contcore"), one, {}, &cached));
+  EXPECT_FALSE(cached);
+  EvaluationOptions none = options();
+  none.cache.clear();
+  same(first, Evaluation(none).run(setting("contcore"), threads_, {}, &cached));
+  EXPECT_FALSE(cached);
+
+  Evaluation(options()).run(setting("contcore", 59), threads_, {}, &cached);
+  EXPECT_FALSE(cached) << "another m is another run";
+}
+
+TEST_F(EvaluateTest, AChangedImageIsAnotherRun) {
+  bool cached = true;
+  Evaluation(options()).run(setting("dne"), threads_, {}, &cached);
+  const std::string name = product_names()[0];
+  const std::string file = data() + "/" + name + "/train/good/000.png";
+  write_image(file, make_product(name, 99, "", 8).image);
+  Evaluation(options()).run(setting("dne"), threads_, {}, &cached);
+  EXPECT_FALSE(cached);
+}
+
+TEST_F(EvaluateTest, WhatIsUndefinedIsNotZero) {
+  const std::string name = product_names()[0];
+  EvaluationOptions how = options();
+  Product& product = how.datasets[0].products[0];
+  std::erase_if(product.test, [](const TestImage& image) { return image.defect; });
+  how.datasets[0].products[1].masks = false;
+  const RunResult result = Evaluation(how).run(setting("contcore"), threads_);
+  const std::vector<Measures>& last = result.steps.back();
+  EXPECT_FALSE(last[0][kImageAuroc].has_value()) << "no defects";
+  EXPECT_FALSE(last[0][kAupro].has_value());
+  EXPECT_TRUE(last[1][kImageAuroc].has_value());
+  EXPECT_FALSE(last[1][kPixelAuroc].has_value()) << "no masks";
+  EXPECT_TRUE(last[2][kPixelAuroc].has_value());
+  const Summary summary = summarise(result);
+  EXPECT_FALSE(summary.average[kImageAuroc].has_value());
+  const RunResult without_maps = Evaluation(options()).run(setting("dne"), threads_);
+  EXPECT_TRUE(without_maps.steps.back()[0][kImageAuroc].has_value());
+  EXPECT_FALSE(without_maps.steps.back()[0][kPixelAuroc].has_value());
+}
+
+TEST_F(EvaluateTest, BadInputIsNamed) {
+  std::string words;
+  EvaluationOptions how = options();
+  how.schedule = "1x15";
+  EXPECT_EQ(kind_of([&] { Evaluation{how}; }, &words), Error::Kind::kUsage);
+  EXPECT_NE(words.find("15"), std::string::npos);
+  EXPECT_NE(words.find("3"), std::string::npos);
+  how = options();
+  how.classes = {"nothing"};
+  EXPECT_EQ(kind_of([&] { Evaluation{how}; }, &words), Error::Kind::kUsage);
+  EXPECT_NE(words.find("nothing"), std::string::npos);
+
+  // A mask of another size.
+  const TestImage* defect = nullptr;
+  how = options();
+  for (const TestImage& image : how.datasets[0].products[0].test) {
+    if (image.defect) defect = &image;
+  }
+  write_image(defect->mask, {10, 10, std::vector<std::uint8_t>(300, 255)});
+  EXPECT_EQ(kind_of([&] { Evaluation(how).run(setting("contcore"), threads_); }, &words),
+            Error::Kind::kInput);
+  EXPECT_NE(words.find(defect->mask), std::string::npos);
+  EXPECT_NE(words.find("10 x 10"), std::string::npos);
+
+  // An image that is none.
+  std::ofstream(how.datasets[0].products[1].train[2]) << "not an image";
+  EXPECT_EQ(kind_of([&] { Evaluation(how).run(setting("contcore"), threads_); }, &words),
+            Error::Kind::kInput);
+  EXPECT_EQ(files_ending(cache() + "/features", std::to_string(::getpid())), 0U)
+      << "a half-written file is left";
+
+  for (const Setting& wrong : {setting("contcore", 0), setting("no-such-method")}) {
+    EXPECT_EQ(kind_of([&] { Evaluation(options()).run(wrong, threads_); }), Error::Kind::kUsage);
+  }
+  Setting p = setting("contcore");
+  p.p = 0;
+  EXPECT_EQ(kind_of([&] { Evaluation(options()).run(p, threads_); }), Error::Kind::kUsage);
+}
+
+TEST_F(EvaluateTest, StopsWhenAsked) {
+  Evaluation evaluation(options());
+  EXPECT_EQ(kind_of([&] {
+              evaluation.run(setting("contcore"), threads_, [](double done) { return done < 0.4; });
+            }),
+            Error::Kind::kCancelled);
+}
+
+TEST_F(EvaluateTest, ProgressNeverFallsAndReachesTheEnd) {
+  double last = 0;
+  Evaluation(options()).run(setting("contcore"), threads_, [&](double done) {
+    EXPECT_GE(done, last);
+    EXPECT_LE(done, 1 + 1e-9);
+    last = done;
+    return true;
+  });
+  EXPECT_EQ(last, 1);
+}
+
+TEST_F(EvaluateTest, TheCacheIsMadeAnewWhenDamaged) {
+  const Extractor extract = extractor();
+  const FeatureCache features(cache() + "/features", std::size_t{1} << 30);
+  const std::vector<std::string> files = options().datasets[0].products[0].train;
+  const auto first = features.get(extract, files, threads_, {});
+  EXPECT_TRUE(features.has(extract, files));
+  const std::string base = cache() + "/features/" + FeatureCache::key(extract, files);
+  const auto intact = [&] {
+    const auto again = features.get(extract, files, threads_, {});
+    ASSERT_EQ(again->vectors.view().rows, first->vectors.view().rows);
+    ASSERT_EQ(again->images.size(), files.size());
+    for (std::size_t i = 0; i < again->vectors.view().rows; i += 7) {
+      const float* a = first->vectors.view().row(i, nullptr);
+      ASSERT_TRUE(std::equal(a, a + 1024, again->vectors.view().row(i, nullptr)));
+    }
+  };
+  intact();
+  fs::resize_file(base + ".npy", fs::file_size(base + ".npy") - 5);
+  intact();
+  for (const char* text : {"", "{}", "[1, 2", R"({"images": [[1, 2]], "seconds": 1})",
+                           R"({"images": [[-1,1,1,1,1,0,0,0,0,1,1]], "seconds": 1})",
+                           R"({"images": "x", "seconds": {}})"}) {
+    std::ofstream(base + ".json") << text;
+    intact();
+  }
+  fs::remove(base + ".json");
+  intact();
+}
+
+TEST_F(EvaluateTest, TheCacheStaysWithinItsLimit) {
+  const Extractor extract = extractor();
+  const EvaluationOptions how = options();
+  const auto& products = how.datasets[0].products;
+  const std::string folder = cache() + "/features";
+  std::size_t one = 0;
+  {
+    const FeatureCache features(folder, std::size_t{1} << 30);
+    features.get(extract, products[0].train, threads_, {});
+    one = fs::file_size(folder + "/" + FeatureCache::key(extract, products[0].train) + ".npy");
+    features.get(extract, products[1].train, threads_, {});
+  }
+  const fs::path first = folder + "/" + FeatureCache::key(extract, products[0].train) + ".npy";
+  const fs::path second = folder + "/" + FeatureCache::key(extract, products[1].train) + ".npy";
+  fs::last_write_time(second, fs::file_time_type::clock::now() - std::chrono::hours(5));
+  const FeatureCache features(folder, 2 * one + one / 2);
+  features.get(extract, products[2].train, threads_, {});
+  EXPECT_TRUE(fs::exists(first));
+  EXPECT_FALSE(fs::exists(second)) << "what was used longest ago goes first";
+  EXPECT_TRUE(features.has(extract, products[2].train));
+
+  const FeatureCache tiny(folder + "2", one / 2);
+  EXPECT_EQ(tiny.get(extract, products[0].train, threads_, {})->images.size(), 5U);
+  EXPECT_EQ(files_ending(folder + "2", ""), 0U);
+}
+
+TEST_F(EvaluateTest, MasksFollowResizeAndCrop) {
+  // 200 x 100, shown as 96 x 96 of which the middle 80: x = 200·(8 + i + ½)/96.
+  Image mask{200, 100, std::vector<std::uint8_t>(200 * 100 * 3)};
+  for (std::size_t y = 20; y < 60; ++y) {
+    for (std::size_t x = 50; x < 140; ++x) {
+      for (std::size_t c = 0; c < 3; ++c) mask.rgb[(y * 200 + x) * 3 + c] = 255;
+    }
+  }
+  const std::string file = (folder_ / "mask.png").string();
+  write_image(file, mask);
+  ImagePlace place;
+  place.image_width = 200;
+  place.image_height = 100;
+  place.input = prepare(mask, Geometry::parse("96", "80"));
+  const Mask seen = read_mask(file, place);
+  ASSERT_EQ(seen.width, 80U);
+  for (std::size_t j = 0; j < 80; ++j) {
+    for (std::size_t i = 0; i < 80; ++i) {
+      const double x = 200.0 * (8.0 + static_cast<double>(i) + 0.5) / 96.0;
+      const double y = 100.0 * (8.0 + static_cast<double>(j) + 0.5) / 96.0;
+      const bool inside = x >= 50 && x < 140 && y >= 20 && y < 60;
+      ASSERT_EQ(seen.values[j * 80 + i] != 0, inside) << i << ", " << j;
+    }
+  }
+  // Numbers of kinds instead of white.
+  for (std::uint8_t& value : mask.rgb) value = value != 0 ? 3 : 0;
+  write_image(file, mask);
+  EXPECT_EQ(read_mask(file, place).values, seen.values);
+}
+
+TEST(Gallery, TheLevelOfLargestF1) {
+  Product product;
+  const std::vector<bool> defects = {false, true, false, true, true, false};
+  const std::vector<float> values = {1, 5, 4, 6, 3, 2};
+  std::vector<TestScore> scores;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    product.test.push_back({"", "", defects[i], ""});
+    scores.push_back({0, i, values[i]});
+  }
+  // Above 2.5 are all three defects and one good one: F1 = 6/7; above 4.5 two of three: 4/5.
+  EXPECT_FLOAT_EQ(best_level(scores, product), 2.5F);
+  for (TestImage& image : product.test) image.defect = false;
+  EXPECT_FLOAT_EQ(best_level(scores, product), 6.0F);
+  EXPECT_EQ(best_level({}, product), 0.0F);
+}
+
+TEST_F(EvaluateTest, TheBoundHoldsOnMadeProducts) {
+  BoundOptions how;
+  how.images = 3;
+  how.per_task = 8;
+  how.p = 0.05;
+  const std::vector<Bound> bounds = analyze_bound(options(), how, threads_);
+  ASSERT_EQ(bounds.size(), 2U);
+  for (const Bound& bound : bounds) {
+    EXPECT_EQ(bound.epsilon.size(), bound.tasks);
+    EXPECT_EQ(bound.epsilon_hat.size(), bound.tasks);
+    EXPECT_LE(bound.distance, bound.bound());
+    EXPECT_LE(bound.covering, bound.certificate);
+    EXPECT_GT(bound.distance, 0);
+    double worst = 0;  // the definition, forwards
+    for (std::size_t k = 0; k < bound.tasks; ++k) {
+      double sum = bound.epsilon[k];
+      for (std::size_t j = k; j < bound.tasks; ++j) sum += bound.epsilon_hat[j];
+      worst = std::max(worst, sum);
+    }
+    EXPECT_NEAR(bound.continued, worst, 1e-9);
+  }
+  how.most_tasks = 1;
+  EXPECT_EQ(kind_of([&] { analyze_bound(options(), how, threads_); }), Error::Kind::kInput);
+}
+
+TEST_F(EvaluateTest, AMethodIsLikeItself) {
+  const std::vector<Likeness> rows =
+      analyze_compare(options(), {setting("patchcore-oracle"), setting("random")},
+                      setting("patchcore-oracle"), threads_);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].overlap, rows[0].vectors);
+  EXPECT_EQ(rows[0].average_minimum, 0);
+  EXPECT_EQ(rows[0].hausdorff, 0);
+  EXPECT_NEAR(rows[0].sliced_wasserstein, 0, 1e-6);
+  EXPECT_LT(rows[1].overlap, rows[1].vectors);
+  EXPECT_GT(rows[1].average_minimum, 0);
+  EXPECT_EQ(
+      kind_of([&] { analyze_compare(options(), {setting("dne")}, setting("random"), threads_); }),
+      Error::Kind::kUsage);
+}
+
+}  // namespace
+}  // namespace contcore
