@@ -12,6 +12,7 @@
 #include "common.h"
 #include "contcore/error.h"
 #include "contcore/evaluate.h"
+#include "evaluate/results.h"
 #include "evaluate_options.h"
 #include "progress_line.h"
 
@@ -256,9 +257,12 @@ void run(EvaluateCommand& command) {
     note("report: " + command.report + "/index.html");
   }
   if (command.common.json) {
-    nlohmann::json list = nlohmann::json::array();
-    for (const RunResult& result : results) list.push_back(nlohmann::json::parse(to_json(result)));
-    print_result(json_line(list));
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const RunResult& result : results) {
+      list.push_back(result_json(result));
+      list.back()["summary"] = summary_json(summarise(result));
+    }
+    print_result(json_text(list, -1) + "\n");
     return;
   }
   std::string text = table_head();
