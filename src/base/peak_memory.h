@@ -1,5 +1,7 @@
-// How much memory of its own the process took.
+// How much memory there is, and how much of its own the process took.
 #pragma once
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,8 +13,14 @@
 
 namespace contcore {
 
-// Watches how much memory the process takes, pages of mapped files not counted: those are the
-// kernel's to take back.
+/// Bytes of memory that the machine has.
+inline std::size_t machine_memory() {
+  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+/// Watches how much memory the process takes, pages of mapped files not counted: those are the
+/// kernel's to take back.
 class PeakMemory {
  public:
   std::size_t bytes() const { return most_; }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "backbone/fetch.h"
+#include "base/peak_memory.h"
 #include "base/rows.h"
 #include "contcore/error.h"
 #include "detector/extractor.h"
@@ -35,11 +36,6 @@ constexpr double kOnlineP = 0.1;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::size_t machine_memory() {
-  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 std::size_t resident_bytes() {

@@ -1,13 +1,13 @@
 #include "evaluate/evaluation.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "backbone/fetch.h"
+#include "base/peak_memory.h"
 #include "contcore/error.h"
 
 namespace contcore {
@@ -69,11 +69,6 @@ Ordered in_order(const EvaluationOptions& options) {
 
 Extractor make_extractor(const EvaluationOptions& options, const std::string& backbone) {
   return {Backbone(resolve_backbone(backbone), options.layers), options.geometry, PatchEmbedding{}};
-}
-
-std::size_t machine_memory() {
-  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace

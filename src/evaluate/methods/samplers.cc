@@ -59,16 +59,29 @@ class Stream : public VectorMethod {
   Reservoir reservoir_;
 };
 
-// Each task's picks in herding's order; with t tasks so far each keeps the first ⌊m / t⌋.
+// Each task's picks in herding's order; with t tasks so far each keeps the first ⌊m / t⌋. No bound
+// tells which points are near a herding target, so a pick costs a distance to every candidate: of a
+// large task, kCandidates at random are the candidates.
 class Herding : public VectorMethod {
  public:
   using VectorMethod::VectorMethod;
 
  protected:
+  static constexpr std::size_t kCandidates = 50000;
+
   void update(const TaskFeatures& task, Threads& threads, const Progress& progress) override {
     const std::size_t share = std::max<std::size_t>(1, options_.m / (tasks_.size() + 1));
     const std::size_t count = std::min(share, part_count(options_.p, task.all.rows));
-    tasks_.push_back(gather(task.all, herding_sample(task.all, count, threads, progress)));
+    Vectors pool;
+    VectorView candidates = task.all;
+    if (task.all.rows > kCandidates) {
+      std::vector<std::int64_t> some =
+          random_sample(task.all.rows, kCandidates, options_.seed + task.index);
+      std::sort(some.begin(), some.end());
+      pool = gather(task.all, some);
+      candidates = pool.view();
+    }
+    tasks_.push_back(gather(candidates, herding_sample(candidates, count, threads, progress)));
     memory_ = {};
     for (Vectors& picks : tasks_) {
       if (picks.rows() > share) {
