@@ -39,7 +39,7 @@ class Reservoir {
 /// Herding: picks so that the mean of the picks stays as near as possible to the mean of all
 /// points. Pick i is the unpicked point nearest to i·mean − (sum of the picks before), the mean and
 /// the sum in float64, the target rounded to float32, distances canonical, ties to the lowest
-/// index. Exact, through the same search as everything else.
+/// index. A target is near no point in particular, so each pick costs a distance to every point.
 std::vector<std::int64_t> herding_sample(VectorView points, std::size_t count, Threads& threads,
                                          const Progress& progress = {});
 

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
 
 #include "base/random.h"
 #include "contcore/error.h"
-#include "contcore/nearest.h"
 #include "coreset/greedy.h"
 #include "coreset/kernels.h"
 #include "coreset/sketch.h"
@@ -21,6 +21,12 @@ namespace {
 
 constexpr std::size_t kProjectedWidth = 128;
 constexpr std::size_t kStartingPoints = 10;
+constexpr std::size_t kHerdingBlock = 64;  // points measured at a time
+
+struct Nearest {
+  float distance = std::numeric_limits<float>::infinity();
+  std::int64_t index = -1;
+};
 
 void check(VectorView points, std::size_t count, const std::string& name) {
   if (count == 0) {
@@ -202,9 +208,15 @@ std::vector<std::int64_t> herding_sample(VectorView points, std::size_t count, T
                                          const Progress& progress) {
   check(points, count, "points");
   const std::size_t d = points.cols;
-  NearestIndex unpicked(points, threads, "points");
   const std::vector<double> mean = precise_mean(points, threads);
+  for (const double value : mean) {
+    if (!std::isfinite(value)) throw_bad_row(points, "points");
+  }
   const std::size_t taken = std::min(count, points.rows);
+  const std::size_t blocks = (points.rows + kHerdingBlock - 1) / kHerdingBlock;
+  std::vector<bool> picked(points.rows);
+  std::vector<Nearest> nearest(blocks);
+  Vectors widened(points.scalar == Scalar::kFloat32 ? 0 : threads.count() * kHerdingBlock, d);
   std::vector<double> sum(d, 0.0);
   std::vector<float> target(d);
   std::vector<float> scratch(d);
@@ -215,11 +227,34 @@ std::vector<std::int64_t> herding_sample(VectorView points, std::size_t count, T
     for (std::size_t j = 0; j < d; ++j) {
       target[j] = static_cast<float>(number * mean[j] - sum[j]);
     }
-    const VectorView query(target.data(), 1, d);
-    const std::int64_t pick = unpicked.search(query, 1, threads, "herding target").ids[0];
-    unpicked.drop({&pick, 1});
-    picks.push_back(pick);
-    const float* row = points.row(static_cast<std::size_t>(pick), scratch.data());
+    threads.run(blocks, [&](std::size_t block, std::size_t worker) {
+      const std::size_t first = block * kHerdingBlock;
+      const std::size_t n = std::min(kHerdingBlock, points.rows - first);
+      const float* rows[kHerdingBlock] = {};
+      float distances[kHerdingBlock];
+      for (std::size_t i = 0; i < n; ++i) {
+        float* room = widened.rows() == 0 ? nullptr : widened.row(worker * kHerdingBlock + i);
+        rows[i] = points.row(first + i, room);
+      }
+      const float* from = target.data();
+      kernels::squared_distances(&from, 1, rows, n, d, distances);
+      nearest[block] = {};
+      for (std::size_t i = 0; i < n; ++i) {
+        if (!picked[first + i] && distances[i] < nearest[block].distance) {
+          nearest[block] = {distances[i], static_cast<std::int64_t>(first + i)};
+        }
+      }
+    });
+    Nearest best;
+    for (const Nearest& candidate : nearest) {
+      if (candidate.distance < best.distance) best = candidate;
+    }
+    if (best.index < 0) {
+      throw Error(Error::Kind::kInput, "points: the values are too large to take distances of");
+    }
+    picked[static_cast<std::size_t>(best.index)] = true;
+    picks.push_back(best.index);
+    const float* row = points.row(static_cast<std::size_t>(best.index), scratch.data());
     kernels::add_columns(&row, 1, d, sum.data());
     if (progress && !progress(number / static_cast<double>(taken))) {
       throw Error(Error::Kind::kCancelled, "stopped");
