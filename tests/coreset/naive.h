@@ -20,27 +20,18 @@
 #include "contcore/vectors.h"
 #include "coreset/kernels.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CONTCORE_TEST_SLOW 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
-    __has_feature(memory_sanitizer)
-#define CONTCORE_TEST_SLOW 1
-#endif
-#endif
-
 namespace contcore::naive {
 
-#ifdef CONTCORE_TEST_SLOW
-inline constexpr bool kSlow = true;
-#else
-inline constexpr bool kSlow = false;
-#endif
+/// Whether the library is watched by a sanitizer, and all takes ten times as long.
+inline bool slow() {
+  const char* text = std::getenv("CONTCORE_SANITIZE");
+  return text != nullptr && *text != '\0';
+}
 
 /// How many of `full` cases to run: all, a tenth under a sanitizer, and CONTCORE_TEST_CASES (a
 /// factor such as 0.1 or 20) times that where it is set.
 inline std::size_t cases(std::size_t full) {
-  double factor = kSlow ? 0.1 : 1.0;
+  double factor = slow() ? 0.1 : 1.0;
   if (const char* text = std::getenv("CONTCORE_TEST_CASES")) factor *= std::strtod(text, nullptr);
   const double count = std::ceil(static_cast<double>(full) * factor);
   return count < 1 ? 1 : static_cast<std::size_t>(count);

@@ -16,18 +16,10 @@
 #include "contcore/error.h"
 #include "contcore/image.h"
 
-#if defined(__SANITIZE_THREAD__)
-#define CONTCORE_TSAN
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define CONTCORE_TSAN
-#endif
-#endif
-#ifdef CONTCORE_TSAN
-// OpenCV may come with GDAL, which takes its own locks in two orders while it sets itself up.
+// For the thread sanitizer, if this is linked with it: OpenCV may come with GDAL, which takes its
+// own locks in two orders while it sets itself up.
 extern "C" const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() { return "deadlock:libgdal"; }
-#endif
 
 namespace contcore {
 namespace {

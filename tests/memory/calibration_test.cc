@@ -163,7 +163,7 @@ TEST_F(MemoryCalibration, StatesShowTheDrift) {
 
 TEST_F(MemoryCalibration, KeepsWithinItsBudget) {
   for (const std::size_t capacity : {3u, 4000u, 9000u}) {
-    if (naive::kSlow && capacity == 4000) continue;
+    if (naive::slow() && capacity == 4000) continue;
     const std::size_t budget = std::max<std::size_t>(1000, capacity / 10);
     Dice dice(capacity);
     Memory memory(kD, capacity);
@@ -197,7 +197,7 @@ TEST_F(MemoryCalibration, KeepsWithinItsBudgetWithMoreTasksThanVectors) {
   Memory memory(kD, 5);
   for (std::size_t t = 0; t < 1020; ++t) {
     const std::string task = std::to_string(t);
-    if (naive::kSlow && t % 10 != 0) continue;
+    if (naive::slow() && t % 10 != 0) continue;
     memory.learn_online(image(t, 1, dice).view(), how_to(task, 1), naive::crew(0));
     naive::hold_out(memory, image(t, 3, dice), task);
     if (t % 20 == 0) {
@@ -267,7 +267,7 @@ TEST_F(MemoryCalibration, RecognisesTheTask) {
 
 TEST_F(MemoryCalibration, FalseAlarmsAreAsRareAsAsked) {
   // Of 60 scores the 58th: 1 - 58/61 = 4.9 % in the mean over many calibrations.
-  const std::size_t rounds = naive::kSlow ? 2 : 30;
+  const std::size_t rounds = naive::slow() ? 2 : 30;
   const std::size_t fresh = 100;
   double before = 0;
   double after = 0;
@@ -291,8 +291,8 @@ TEST_F(MemoryCalibration, FalseAlarmsAreAsRareAsAsked) {
     memory.recalibrate(naive::crew(0));
     after += alarms();
   }
-  const double most = naive::kSlow ? 0.25 : 0.08;
-  const double least = naive::kSlow ? 0.0 : 0.025;
+  const double most = naive::slow() ? 0.25 : 0.08;
+  const double least = naive::slow() ? 0.0 : 0.025;
   EXPECT_LE(before, most);
   EXPECT_GE(before, least);
   // Only a few patches of an image are kept: their largest score may fall short of the image's.

@@ -195,7 +195,7 @@ TEST_F(MemoryFile, NoBitMayChange) {
   Dice dice(1);
   for (std::size_t at = 0; at < good.size() && !HasFailure(); ++at) {
     // All bits of the header; of the rest, and under a sanitizer, one for each byte.
-    const bool all = at < 8 || (at < header && !naive::kSlow);
+    const bool all = at < 8 || (at < header && !naive::slow());
     for (std::size_t bit = all ? 0 : dice.below(8); bit < 8; bit = all ? bit + 1 : 8) {
       put(at, static_cast<char>(good[at] ^ (1 << bit)));
       expect_refused(file, "bit " + std::to_string(bit) + " of byte " + std::to_string(at));

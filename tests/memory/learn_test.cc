@@ -157,7 +157,7 @@ TEST_F(MemoryLearn, IsThePlainMethodOnVectorsThatAreThereTwice) {
 }
 
 TEST_F(MemoryLearn, IsTheSameOnlineInALargerMemory) {
-  const std::size_t steps = naive::kSlow ? 5 : 20;
+  const std::size_t steps = naive::slow() ? 5 : 20;
   for (const double q : {0.5, 0.75, 0.9}) {
     Dice dice(static_cast<std::uint64_t>(q * 100) + 8200000);
     const std::size_t d = 40;
