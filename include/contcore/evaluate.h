@@ -75,7 +75,7 @@ struct RunResult {
   double gflops = 0;             ///< of the backbone, for one image
   double train_seconds = 0;      ///< images to features and learning, all tasks
   double test_seconds = 0;       ///< image to score and map, for one image
-  std::size_t peak_bytes = 0;    ///< of the process so far
+  std::size_t peak_bytes = 0;    ///< the most that the process took during the run
   std::vector<Verdict> gallery;
 };
 

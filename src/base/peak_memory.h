@@ -19,25 +19,26 @@ inline std::size_t machine_memory() {
          static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// Watches how much memory the process takes, pages of mapped files not counted: those are the
+/// Bytes of memory that the process takes now, pages of mapped files not counted: those are the
 /// kernel's to take back.
+inline std::size_t own_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("RssAnon:")) return std::stoull(line.substr(8)) * 1024;
+  }
+  return 0;
+}
+
+/// Watches that, and knows the most of it.
 class PeakMemory {
  public:
   std::size_t bytes() const { return most_; }
 
  private:
-  static std::size_t now() {
-    std::ifstream status("/proc/self/status");
-    for (std::string line; std::getline(status, line);) {
-      if (line.starts_with("RssAnon:")) return std::stoull(line.substr(8)) * 1024;
-    }
-    return 0;
-  }
-
   std::atomic<std::size_t> most_ = 0;
   std::jthread watch_{[this](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
-      most_ = std::max(most_.load(), now());
+      most_ = std::max(most_.load(), own_memory());
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
   }};

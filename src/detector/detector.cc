@@ -1,13 +1,11 @@
 #include "contcore/detector.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <utility>
 
@@ -36,14 +34,6 @@ constexpr double kOnlineP = 0.1;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::size_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  std::size_t pages = 0;
-  std::size_t resident = 0;
-  statm >> pages >> resident;
-  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 std::string join(const std::vector<std::string>& names) {
@@ -217,7 +207,7 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
   }
   start = Clock::now();
   if (!options.online) {
-    const std::size_t taken = resident_bytes() + 3 * memory.capacity() * memory.dimension() * 4;
+    const std::size_t taken = own_memory() + 3 * memory.capacity() * memory.dimension() * 4;
     const std::size_t least = limit / 8;
     how.memory_limit = limit > taken + least ? limit - taken : least;
     how.images = report.learned;

@@ -130,7 +130,7 @@ std::vector<Likeness> analyze_compare(const EvaluationOptions& data,
   const std::size_t tasks = parts.schedule.size();
   const auto pieces = static_cast<double>(tasks * methods.size());
   for (std::size_t t = 0; t < tasks; ++t) {
-    const Evaluation::Parts::Task task = parts.task(t, threads, {});
+    const Evaluation::Parts::Task task = parts.task(t, threads);
     for (std::size_t i = 0; i < methods.size(); ++i) {
       const auto done = static_cast<double>(t * methods.size() + i);
       methods[i]->learn(task.features, threads,

@@ -38,7 +38,7 @@ class Meter {
   /// Progress of a piece that costs `cost` of the whole.
   Progress piece(double cost) {
     const double begin = done_;
-    done_ += cost;
+    done_ = std::min(total_, done_ + cost);  // what the cache let go is extracted again
     return part_of(progress_, begin / total_, done_ / total_);
   }
 
@@ -157,7 +157,7 @@ RunResult Evaluation::run(const Setting& setting, Threads& threads, const Progre
     }
   }
   Meter meter(progress, total);
-  const auto extracting = [&](const std::vector<std::string>& files) {
+  const Extracting extracting = [&](const std::vector<std::string>& files) {
     return parts.cache.has(parts.extractor, files)
                ? Progress{}
                : meter.piece(kExtractCost * static_cast<double>(files.size()));
@@ -171,14 +171,11 @@ RunResult Evaluation::run(const Setting& setting, Threads& threads, const Progre
     result.tasks.emplace_back();
     double images = 0;
     for (const std::size_t c : parts.schedule[s]) {
-      const Product& product = parts.products[c];
-      result.tasks.back().push_back(product.name);
-      images += static_cast<double>(product.train.size());
-      result.train_seconds += parts.train(c, threads, extracting(product.train))->seconds;
-      parts.test(c, threads, extracting(test_files(product)));
+      result.tasks.back().push_back(parts.products[c].name);
+      images += static_cast<double>(parts.products[c].train.size());
     }
-    parts.extractor.rest();
-    const Parts::Task task = parts.task(s, threads, {});
+    const Parts::Task task = parts.task(s, threads, extracting);
+    for (const auto& features : task.classes) result.train_seconds += features->seconds;
     Clock::time_point start = Clock::now();
     method->learn(task.features, threads, meter.piece(kLearnCost * images));
     result.train_seconds += seconds_since(start);
@@ -186,7 +183,8 @@ RunResult Evaluation::run(const Setting& setting, Threads& threads, const Progre
     scores.clear();
     result.steps.emplace_back();
     for (std::size_t c = 0; c <= parts.schedule[s].back(); ++c) {
-      const std::shared_ptr<const ImageFeatures> features = parts.test(c, threads, {});
+      const std::shared_ptr<const ImageFeatures> features =
+          parts.test(c, threads, extracting(test_files(parts.products[c])));
       const auto count = static_cast<double>(parts.products[c].test.size());
       start = Clock::now();
       result.steps.back().push_back(measure_class(*method, parts.products[c], c, *features, threads,

@@ -102,13 +102,14 @@ std::shared_ptr<const ImageFeatures> Evaluation::Parts::test(std::size_t product
 }
 
 Evaluation::Parts::Task Evaluation::Parts::task(std::size_t t, Threads& threads,
-                                                const Progress& progress) {
+                                                const Extracting& extracting) {
   Task task;
   TaskFeatures& features = task.features;
   features.index = t;
   features.order = &orders[t];
   std::size_t rows = 0;
   for (const std::size_t product : schedule[t]) {
+    const Progress progress = extracting ? extracting(products[product].train) : Progress{};
     task.classes.push_back(train(product, threads, progress));
     for (const ImagePlace& place : task.classes.back()->images) {
       features.image_ends.push_back(rows + place.end);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@
 
 namespace contcore {
 
+/// The progress to report while the features of these files are extracted.
+using Extracting = std::function<Progress(const std::vector<std::string>&)>;
+
 struct Evaluation::Parts {
   explicit Parts(const EvaluationOptions& options);
 
@@ -25,7 +29,7 @@ struct Evaluation::Parts {
     std::vector<std::shared_ptr<const ImageFeatures>> classes;
     std::unique_ptr<FeatureStore> together;  // of several classes
   };
-  Task task(std::size_t t, Threads& threads, const Progress& progress);
+  Task task(std::size_t t, Threads& threads, const Extracting& extracting = {});
 
   std::shared_ptr<const ImageFeatures> train(std::size_t product, Threads& threads,
                                              const Progress& progress) const;

@@ -177,7 +177,9 @@ std::string FeatureCache::key(const Extractor& extractor, const std::vector<std:
 }
 
 bool FeatureCache::has(const Extractor& extractor, const std::vector<std::string>& files) const {
-  return !folder_.empty() && fs::exists(fs::path(folder_) / (key(extractor, files) + ".json"));
+  const std::string name = key(extractor, files);
+  if (folder_.empty()) return nameless_.count(name) != 0;
+  return fs::exists(fs::path(folder_) / (name + ".json"));
 }
 
 std::shared_ptr<const ImageFeatures> FeatureCache::open(const std::string& key) const {
@@ -200,8 +202,10 @@ std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extracto
                                                        Threads& threads,
                                                        const Progress& progress) const {
   const std::string name = key(extractor, files);
-  if (!folder_.empty()) {
-    if (auto found = open(name)) return found;
+  if (folder_.empty()) {
+    if (const auto known = nameless_.find(name); known != nameless_.end()) return known->second;
+  } else if (auto found = open(name)) {
+    return found;
   }
   const std::string folder = folder_.empty() ? temporary_folder() : folder_;
   const std::string written =
@@ -222,11 +226,13 @@ std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extracto
                                            patches.image_height});
              });
   writer->finish();
+  extractor.rest();
   features->seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const std::size_t bytes = rows * extractor.embedding().dimension * sizeof(float) + kHeader;
   if (folder_.empty() || bytes > limit_) {
     features->vectors = NpyVectors(written);  // the mapping outlives the name
+    if (folder_.empty()) nameless_[name] = features;
     return features;
   }
   make_room(bytes);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,7 +39,8 @@ struct ImageFeatures {
 /// A folder with KEY.npy (the vectors) and KEY.json (the places) for each list of images. A key is
 /// of everything the features depend on: backbone, layers, preprocessing, and name, size and time
 /// of each file. What was used longest ago goes when the folder outgrows its limit; without a
-/// folder, or when a list alone is too large, its file is nameless and gone after use.
+/// folder files are nameless, and gone with this object; of a list that alone exceeds the limit the
+/// file is nameless too, and gone after use.
 class FeatureCache {
  public:
   /// Throws Error (kInput) if the folder cannot be made.
@@ -62,6 +64,7 @@ class FeatureCache {
 
   std::string folder_;
   std::size_t limit_;
+  mutable std::map<std::string, std::shared_ptr<const ImageFeatures>> nameless_;  // by key
 };
 
 }  // namespace contcore

@@ -383,8 +383,8 @@ std::string efficiency_section(const Report& report) {
   }
   return out +
          "</tbody></table></div>\n<p class=\"note\">The memory counts every number a method keeps. "
-         "Peak memory is the whole process's since it was started, so later runs include earlier "
-         "ones. Times are the mean of the runs.</p>\n";
+         "Peak memory is the most the process took during the run, mapped files not counted. Times "
+         "are the mean of the runs.</p>\n";
 }
 
 // Of repeated runs, the first one's.

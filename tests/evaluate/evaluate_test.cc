@@ -231,6 +231,31 @@ TEST_F(EvaluateTest, ProgressNeverFallsAndReachesTheEnd) {
   EXPECT_EQ(last, 1);
 }
 
+TEST_F(EvaluateTest, WithoutAFolderFeaturesAreExtractedOnce) {
+  const Extractor extract = extractor();
+  const FeatureCache features("", 0);
+  const std::vector<std::string> files = options().datasets[0].products[0].train;
+  EXPECT_FALSE(features.has(extract, files));
+  const auto first = features.get(extract, files, threads_, {});
+  EXPECT_TRUE(features.has(extract, files));
+  EXPECT_EQ(features.get(extract, files, threads_, {}), first);
+}
+
+TEST_F(EvaluateTest, ACacheTooSmallCostsTimeAlone) {
+  const RunResult expected = Evaluation(options()).run(setting("contcore"), threads_);
+  EvaluationOptions tiny = options();
+  tiny.cache = cache() + "2";
+  tiny.cache_limit = 1;
+  double last = 0;
+  same(expected, Evaluation(tiny).run(setting("contcore"), threads_, [&](double done) {
+    EXPECT_GE(done, last);
+    EXPECT_LE(done, 1 + 1e-9);
+    last = done;
+    return true;
+  }));
+  EXPECT_EQ(last, 1);
+}
+
 TEST_F(EvaluateTest, TheCacheIsMadeAnewWhenDamaged) {
   const Extractor extract = extractor();
   const FeatureCache features(cache() + "/features", std::size_t{1} << 30);
