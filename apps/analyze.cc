@@ -58,7 +58,7 @@ void run(BoundCommand& command) {
 
 struct CompareCommand {
   DataOptions data;
-  std::vector<std::string> methods = {"contcore", "random"};
+  std::vector<std::string> methods = {"contcore", "contcore-paper", "random"};
   std::string reference = "patchcore-oracle";
   Setting setting;
   CommonOptions common;
@@ -123,7 +123,7 @@ void add_bound(CLI::App& analyze) {
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0))
       ->type_name("p");
-  sub->add_option("--q", command->options.q, "Part kept by nearest neighbours alone")
+  sub->add_option("--q", command->options.q, "Paper's rule: part kept by nearest neighbours alone")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0))
       ->type_name("q");
@@ -152,7 +152,7 @@ void add_compare(CLI::App& analyze) {
   sub->add_option("--ratio", command->setting.p, "Part p of the patches")
       ->capture_default_str()
       ->type_name("p");
-  sub->add_option("--q", command->setting.q, "Part kept by nearest neighbours alone")
+  sub->add_option("--q", command->setting.q, "Paper's rule: part kept by nearest neighbours alone")
       ->capture_default_str()
       ->type_name("q");
   sub->add_option("--seed", command->setting.seed, "Of the methods that draw")

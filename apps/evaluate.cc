@@ -12,6 +12,7 @@
 #include "common.h"
 #include "contcore/error.h"
 #include "contcore/evaluate.h"
+#include "contcore/memory.h"
 #include "evaluate/results.h"
 #include "evaluate_options.h"
 #include "progress_line.h"
@@ -38,6 +39,7 @@ struct EvaluateCommand {
   double q = 0.75;
   std::size_t seeds = 1;
   std::vector<std::string> sweeps;
+  std::string consolidate = "share";
   bool online = false;
   std::string report;
   CommonOptions common;
@@ -115,8 +117,11 @@ const MethodInfo& info_of(const std::string& name) {
 }
 
 std::vector<std::string> chosen_methods(const EvaluateCommand& command) {
+  const bool paper = Consolidate::parse(command.consolidate) == Consolidate::Rule::kPaper;
   std::vector<std::string> chosen;
-  for (const std::string& name : command.methods) {
+  for (std::string name : command.methods) {
+    if (paper && name == "contcore") name = "contcore-paper";
+    if (paper && name == "contcore-online") name = "contcore-paper-online";
     if (name == "all") {
       for (const MethodInfo& info : methods()) chosen.push_back(info.name);
     } else {
@@ -302,6 +307,11 @@ void add_evaluate(CLI::App& app, const std::vector<std::string>& words) {
   sub->add_option("--method", command->methods, "Methods, or all:" + names)
       ->delimiter(',')
       ->type_name("A,B");
+  sub->add_option("--consolidate", command->consolidate,
+                  "Rule of contcore: share, or paper for the paper's (contcore-paper)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"share", "paper"}))
+      ->type_name("RULE");
   sub->add_flag("--online", command->online,
                 "The online protocol: contcore and patchcore-oracle one image at a time");
   sub->add_option("-m,--capacity", command->m,
@@ -310,7 +320,7 @@ void add_evaluate(CLI::App& app, const std::vector<std::string>& words) {
       ->type_name("M");
   sub->add_option("--ratio", command->p, "Part p of the patches (default: 0.01; online 0.1)")
       ->type_name("p");
-  sub->add_option("--q", command->q, "Part kept by nearest neighbours alone")
+  sub->add_option("--q", command->q, "Paper's rule: part kept by nearest neighbours alone")
       ->capture_default_str()
       ->type_name("q");
   sub->add_option("--seeds", command->seeds, "How many seeds, from 0 on")

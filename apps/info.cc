@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -16,8 +17,8 @@ namespace {
 constexpr char kFooter[] =
     "Example:\n"
     "  contcore info line.ccm\n"
-    "The certificate is proven: no patch ever learned is farther from the memory. The drift of a\n"
-    "task says how much farther its held-out images are from the memory now than at first.\n";
+    "The certificate is proven: no patch of the task that was ever learned is farther from the\n"
+    "memory. The drift says how much farther its held-out images are now than at first.\n";
 
 struct InfoCommand {
   std::string memory;
@@ -31,15 +32,33 @@ double drift(const TaskState& state) {
              : 1;
 }
 
+// JSON has no infinity: a task that has no vector left has no certificate.
+nlohmann::json finite(double value) {
+  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
+}
+
+// Why a task has as many vectors as it has.
+const char* why(const Memory& memory, const TaskState& state, const TaskRecord& task) {
+  if (state.vectors == task.picked) return "all it took";
+  return memory.consolidation().rule == Consolidate::Rule::kShare ? "equal share" : "resampled";
+}
+
+std::string rule_text(const Memory& memory) {
+  const Consolidate& how = memory.consolidation();
+  if (how.rule == Consolidate::Rule::kPaper) {
+    return fmt::format("paper, q {}: the memory is sampled again, whatever task vectors are of",
+                       how.q);
+  }
+  return "share: every task keeps an equal part, the first of its own order";
+}
+
 std::string as_json(const InfoCommand& command, const Memory& memory) {
-  nlohmann::json object = {{"file", command.memory},
-                           {"bytes", std::filesystem::file_size(command.memory)},
-                           {"vectors", memory.size()},
-                           {"capacity", memory.capacity()},
-                           {"dimension", memory.dimension()},
-                           {"q", memory.q()},
-                           {"certificate", memory.certificate()},
-                           {"source", memory.source}};
+  nlohmann::json object = {
+      {"file", command.memory},          {"bytes", std::filesystem::file_size(command.memory)},
+      {"vectors", memory.size()},        {"capacity", memory.capacity()},
+      {"dimension", memory.dimension()}, {"consolidate", memory.consolidation().name()},
+      {"q", memory.consolidation().q},   {"certificate", finite(memory.certificate())},
+      {"source", memory.source}};
   object["tasks"] = nlohmann::json::array();
   const std::vector<TaskState> states = memory.states();
   for (std::size_t t = 0; t < states.size(); ++t) {
@@ -51,6 +70,8 @@ std::string as_json(const InfoCommand& command, const Memory& memory) {
                             {"vectors", states[t].vectors},
                             {"epsilon", task.epsilon},
                             {"epsilon_hat", task.epsilon_hat},
+                            {"certificate", finite(states[t].certificate)},
+                            {"why", why(memory, states[t], task)},
                             {"learned", task.learned},
                             {"held_out", states[t].held_out},
                             {"drift", drift(states[t])}};
@@ -67,8 +88,9 @@ std::string as_text(const InfoCommand& command, const Memory& memory) {
   const double mib =
       static_cast<double>(std::filesystem::file_size(command.memory)) / (1024.0 * 1024.0);
   std::string text = fmt::format("{}  {:.1f} MiB\n", command.memory, mib);
-  text += fmt::format("memory       {} of {} vectors of {} numbers, q {}\n", memory.size(),
-                      memory.capacity(), memory.dimension(), memory.q());
+  text += fmt::format("memory       {} of {} vectors of {} numbers\n", memory.size(),
+                      memory.capacity(), memory.dimension());
+  text += fmt::format("consolidate  {}\n", rule_text(memory));
   const auto& source = memory.source;
   const auto said = [&](const char* key) {
     const auto found = source.find(key);
@@ -82,20 +104,21 @@ std::string as_text(const InfoCommand& command, const Memory& memory) {
   const std::vector<TaskState> states = memory.states();
   std::size_t width = 4;
   for (const TaskRecord& task : memory.tasks()) width = std::max(width, task.name.size());
-  text += fmt::format("{:<{}} {:>7} {:>9} {:>8} {:>6} {:>9} {:>9} {:>9} {:>6}  {}\n", "task", width,
-                      "images", "patches", "vectors", "share", "held out", "threshold", "alarms",
-                      "drift", "learned");
+  text += fmt::format("{:<{}} {:>7} {:>9} {:>8} {:>6}  {:<11} {:>11} {:>9} {:>9} {:>9} {:>6}  {}\n",
+                      "task", width, "images", "patches", "vectors", "share", "why", "certificate",
+                      "held out", "threshold", "alarms", "drift", "learned");
   for (std::size_t t = 0; t < states.size(); ++t) {
     const TaskRecord& task = memory.tasks()[t];
     const auto threshold = memory.threshold(t, command.false_alarms);
     const double share =
         100.0 * static_cast<double>(states[t].vectors) / static_cast<double>(memory.size());
-    text +=
-        fmt::format("{:<{}} {:>7} {:>9} {:>8} {:>5.1f}% {:>9} {:>9} {:>9} {:>6}  {}\n", task.name,
-                    width, task.images, task.patches, states[t].vectors, share, states[t].held_out,
-                    threshold ? fmt::format("{:.3f}", threshold->score) : "-",
-                    threshold ? fmt::format("{:.1f}%", 100 * threshold->false_alarms) : "-",
-                    threshold ? fmt::format("{:.2f}", drift(states[t])) : "-", task.learned);
+    text += fmt::format(
+        "{:<{}} {:>7} {:>9} {:>8} {:>5.1f}%  {:<11} {:>11.4g} {:>9} {:>9} {:>9} {:>6}  {}\n",
+        task.name, width, task.images, task.patches, states[t].vectors, share,
+        why(memory, states[t], task), states[t].certificate, states[t].held_out,
+        threshold ? fmt::format("{:.3f}", threshold->score) : "-",
+        threshold ? fmt::format("{:.1f}%", 100 * threshold->false_alarms) : "-",
+        threshold ? fmt::format("{:.2f}", drift(states[t])) : "-", task.learned);
   }
   return text;
 }

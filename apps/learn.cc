@@ -24,8 +24,8 @@ constexpr char kFooter[] =
     "  contcore learn line.ccm bottles/good --task bottle\n"
     "  contcore learn line.ccm screws/ --task screw          (the same memory learns on)\n"
     "  contcore learn line.ccm today/*.png --task bottle --online\n"
-    "The settings of a memory (backbone, layers, resize, crop, capacity, q) are chosen when it is\n"
-    "made and kept in it. Ctrl-C leaves it as it was.\n";
+    "The settings of a memory (backbone, layers, resize, crop, capacity, rule, q) are chosen when\n"
+    "it is made and kept in it. Ctrl-C leaves it as it was.\n";
 
 struct LearnCommand {
   std::string memory;
@@ -38,6 +38,7 @@ struct LearnCommand {
   std::string resize;
   std::string crop;
   std::optional<std::size_t> capacity;
+  std::string consolidate;
   std::optional<double> q;
   CommonOptions common;
 };
@@ -55,7 +56,10 @@ Detector make(const LearnCommand& command) {
   options.geometry = Geometry::parse(command.resize.empty() ? "256" : command.resize,
                                      command.crop.empty() ? "none" : command.crop);
   if (command.capacity) options.capacity = *command.capacity;
-  if (command.q) options.q = *command.q;
+  if (!command.consolidate.empty()) {
+    options.consolidate.rule = Consolidate::parse(command.consolidate);
+  }
+  if (command.q) options.consolidate.q = *command.q;
   return Detector(options);
 }
 
@@ -82,7 +86,9 @@ void check_settings(const LearnCommand& command, const Detector& detector) {
   if (command.capacity) {
     same("--capacity", fmt::format("{}", *command.capacity), fmt::format("{}", memory.capacity()));
   }
-  if (command.q) same("--q", fmt::format("{}", *command.q), fmt::format("{}", memory.q()));
+  const Consolidate& has = memory.consolidation();
+  same("--consolidate", command.consolidate, has.name());
+  if (command.q) same("--q", fmt::format("{}", *command.q), fmt::format("{}", has.q));
 }
 
 nlohmann::json as_json(const LearnCommand& command, const LearnReport& report, const Memory& memory,
@@ -200,8 +206,14 @@ void add_learn(CLI::App& app) {
                   "New memory: most vectors it may hold, m (default: 20000)")
       ->check(whole_number())
       ->type_name("M");
+  sub->add_option(
+         "--consolidate", command->consolidate,
+         "New memory: share gives every task an equal part of it, paper samples again from "
+         "all (default: share)")
+      ->check(CLI::IsMember({"share", "paper"}))
+      ->type_name("RULE");
   sub->add_option("--q", command->q,
-                  "New memory: part of it that is kept by nearest neighbours alone (default: 0.75)")
+                  "New memory, paper's rule: part kept by nearest neighbours alone (default: 0.75)")
       ->type_name("q");
   command->common.add_to(*sub);
   sub->footer(kFooter);

@@ -25,7 +25,7 @@ struct DetectorOptions {
   Geometry geometry;
   std::size_t dimension = 1024;  ///< of a patch vector
   std::size_t capacity = 20000;  ///< m
-  double q = 0.75;
+  Consolidate consolidate;
 };
 
 struct LearnOptions {

@@ -16,6 +16,21 @@
 
 namespace contcore {
 
+/// The rule that keeps a memory within m (docs/memory.md).
+struct Consolidate {
+  enum class Rule {
+    kShare,  ///< every task keeps an equal share of m: the first of its own greedy order
+    kPaper,  ///< greedy sampling again from all, whatever task they came from
+  };
+  Rule rule = Rule::kShare;
+  double q = 0.75;  ///< of the paper's rule: the part that is chosen by nearest neighbours alone
+
+  static Consolidate paper(double q = 0.75) { return {Rule::kPaper, q}; }
+  /// "share" or "paper"; and back. Throws Error (kUsage) for another name.
+  const char* name() const { return rule == Rule::kShare ? "share" : "paper"; }
+  static Rule parse(const std::string& name);
+};
+
 /// What the memory remembers of a task. Learning into the same name again continues the task.
 struct TaskRecord {
   std::string name;
@@ -23,7 +38,9 @@ struct TaskRecord {
   std::uint64_t patches = 0;  ///< features seen
   std::uint64_t picked = 0;   ///< vectors that expansion took
   float epsilon = 0;      ///< covering radius of the expansion; the largest, if there were several
-  float epsilon_hat = 0;  ///< covering radius of the consolidation; the same
+  float epsilon_hat = 0;  ///< covering radius of the consolidation; the same (paper)
+  float covering = 0;     ///< features of its first learning are all this near to its vectors
+                          ///< (share)
   std::string learned;    ///< when, in UTC: 2031-05-04T03:02:01Z
 };
 
@@ -39,6 +56,9 @@ struct Threshold {
 struct TaskState {
   std::size_t vectors = 0;   ///< it still holds in the memory
   std::size_t held_out = 0;  ///< images it is calibrated with
+  /// Every feature of the task ever learned is within this of the memory. With the paper's rule it
+  /// is the memory's certificate for all.
+  double certificate = 0;
   /// Median score of its held-out images when they were learned, and now. Their ratio is the drift:
   /// forgetting, seen without a label. 0 when none are held out.
   float first_score = 0;
@@ -56,9 +76,9 @@ struct LearnHow {
 
 class Memory {
  public:
-  /// An empty memory for at most `capacity` vectors (m), consolidated with approximation ratio q.
-  /// Throws Error (kUsage) on a capacity or dimension of 0 and on a q outside [0, 1].
-  Memory(std::size_t dimension, std::size_t capacity, double q = 0.75);
+  /// An empty memory for at most `capacity` vectors (m). Throws Error (kUsage) on a capacity or
+  /// dimension of 0 and on a q outside [0, 1].
+  Memory(std::size_t dimension, std::size_t capacity, const Consolidate& how = {});
   ~Memory();
   Memory(Memory&&) noexcept;
   Memory& operator=(Memory&&) noexcept;
@@ -66,12 +86,12 @@ class Memory {
   std::size_t dimension() const;
   std::size_t capacity() const;
   std::size_t size() const;
-  double q() const;
+  const Consolidate& consolidation() const;
   const std::vector<TaskRecord>& tasks() const;
 
   /// The vectors in the memory's order, and for each the task it came from (an index into tasks()),
-  /// and its distance to base and earlier picks when expansion took it (infinite for the very
-  /// first).
+  /// and its distance to base and earlier picks when expansion took it (infinite for the first on
+  /// an empty base).
   Vectors vectors() const;
   std::vector<std::int32_t> origins() const;
   std::vector<float> radii() const;
@@ -81,14 +101,16 @@ class Memory {
   double certificate() const;
 
   /// Learns a task: expand, then consolidate to capacity,
-  ///   S = G_n(Z; M), n = ⌊p·|Z|⌋;   M ← the consolidation of [M; S].
+  ///   S = G_n(Z; B), n = ⌊p·|Z|⌋;   M ← the consolidation of [M; S].
+  /// B is what the task has in the memory (share), or the whole memory (paper).
   /// The memory is as before if this throws: kInput on features that are not finite or of another
   /// dimension, kCancelled.
   void learn(VectorView features, const LearnHow& how, Threads& threads);
 
   /// The same, to the last bit, for a few features at a time (an image) and fast: the work that the
-  /// last update left is kept and only brought up to date. With q < 0.5 it is learn().
-  /// O(n·m·D) for n picks, instead of O(m²·D). Not to be stopped: progress is not called.
+  /// last update left is kept and only brought up to date. One search for each feature (share), or
+  /// O(n·m·D) for n picks instead of O(m²·D) (paper; with q < 0.5 it is learn()). Not to be
+  /// stopped: progress is not called.
   void learn_online(VectorView features, const LearnHow& how, Threads& threads);
 
   /// Distance of each patch to its nearest vector. The first call after a change builds an index.
@@ -114,13 +136,13 @@ class Memory {
   /// is held out.
   std::optional<std::size_t> recognise(VectorView patches) const;
 
-  /// A smaller memory: the first `count` vectors where the memory's order is a greedy one (one task
-  /// alone, or q = 0 and consolidated), the greedy coreset of that size otherwise. The certificate
-  /// follows.
+  /// A smaller memory: smaller shares; or (paper) the first `count` vectors where the memory's
+  /// order is a greedy one (one task alone, or q = 0 and consolidated), the greedy coreset of that
+  /// size otherwise. The certificate follows.
   Memory shrink(std::size_t count, Threads& threads) const;
 
-  /// G_m(A ∪ B), with what both know of their tasks. Throws Error (kInput) when dimension or source
-  /// differ, or one is empty.
+  /// Both memories' tasks in one of m: equal shares, tasks of the same name joined; or G_m(A ∪ B)
+  /// (paper). Throws Error (kInput) when dimension, source or rule differ, or one is empty.
   static Memory merge(const Memory& a, const Memory& b, std::size_t capacity, Threads& threads);
 
   /// What the features come from (backbone, preprocessing), for whoever makes them: kept in the

@@ -77,7 +77,7 @@ Detector& Detector::operator=(Detector&&) noexcept = default;
 Detector::Detector(const DetectorOptions& options) {
   const std::string named = options.backbone.empty() ? default_backbone() : options.backbone;
   Backbone backbone(resolve_backbone(named), options.layers);
-  Memory memory(options.dimension, options.capacity, options.q);
+  Memory memory(options.dimension, options.capacity, options.consolidate);
   const bool is_name = named == "builtin" || named == "resnet50";
   std::error_code ignored;
   memory.source["backbone"] = is_name ? named

@@ -39,7 +39,7 @@ Bound bound_of(const std::vector<VectorView>& tasks, VectorView all, const Bound
   Bound bound;
   bound.tasks = tasks.size();
   const std::size_t m = options.per_task * tasks.size();
-  Memory memory(all.cols, m, options.q);
+  Memory memory(all.cols, m, Consolidate::paper(options.q));
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     const Vectors before = memory.vectors();
     const std::size_t count = part_count(options.p, tasks[t].rows);

@@ -18,10 +18,15 @@ struct Known {
 
 const std::vector<Known>& known() {
   static const std::vector<Known> all = {
-      {{"contcore", "greedy expansion and consolidation within m (the paper)", false, true},
+      {{"contcore", "greedy expansion within m, an equal share for each task", false, true},
        make_contcore},
       {{"contcore-online", "the same, one image at a time, each seen once", true, true},
        make_contcore_online},
+      {{"contcore-paper", "greedy expansion, greedy consolidation of all within m (the paper)",
+        false, true},
+       make_contcore_paper},
+      {{"contcore-paper-online", "the same, one image at a time", true, true},
+       make_contcore_paper_online},
       {{"patchcore", "a memory for each class, told the class; no limit", false, true},
        make_patchcore},
       {{"patchcore-unbounded", "one memory that takes in every task's coreset; no limit", false,

@@ -115,6 +115,8 @@ Scored score_patches(const NearestIndex& index, VectorView patches, Threads& thr
 using MakeMethod = std::unique_ptr<Method> (*)(const MethodOptions&);
 std::unique_ptr<Method> make_contcore(const MethodOptions& options);
 std::unique_ptr<Method> make_contcore_online(const MethodOptions& options);
+std::unique_ptr<Method> make_contcore_paper(const MethodOptions& options);
+std::unique_ptr<Method> make_contcore_paper_online(const MethodOptions& options);
 std::unique_ptr<Method> make_patchcore(const MethodOptions& options);
 std::unique_ptr<Method> make_patchcore_unbounded(const MethodOptions& options);
 std::unique_ptr<Method> make_patchcore_oracle(const MethodOptions& options);

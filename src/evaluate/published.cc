@@ -282,9 +282,13 @@ std::vector<Published> published(const std::string& dataset, const std::string& 
 
 std::vector<Published> published_for(const std::string& method,
                                      const std::vector<Published>& lines) {
+  // The paper's own rule, or ours beside it.
+  constexpr std::string_view kPaper = "-paper";
+  std::string theirs = method;
+  if (const auto at = theirs.find(kPaper); at != theirs.npos) theirs.erase(at, kPaper.size());
   std::vector<Published> exact, others;
   for (const Published& line : lines) {
-    if (line.method == method) (line.remark().empty() ? exact : others).push_back(line);
+    if (line.method == theirs) (line.remark().empty() ? exact : others).push_back(line);
   }
   return exact.empty() ? others : exact;
 }

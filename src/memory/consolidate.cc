@@ -34,6 +34,8 @@ std::size_t nearest_share(double q, std::size_t m) {
   return static_cast<std::size_t>(q * static_cast<double>(m));
 }
 
+bool updates_neighbours(double q, std::size_t m) { return q >= 0.5 && nearest_share(q, m) > 0; }
+
 std::vector<std::uint32_t> others(std::size_t count, const std::vector<std::uint32_t>& kept) {
   std::vector<bool> taken(count, false);
   for (const std::uint32_t i : kept) taken[i] = true;

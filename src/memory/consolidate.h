@@ -26,6 +26,10 @@ Consolidation consolidate(VectorView joined, std::size_t m, double q, std::size_
 /// The indices of [0, count) that are not among `kept`.
 std::vector<std::uint32_t> others(std::size_t count, const std::vector<std::uint32_t>& kept);
 
+/// Whether an online update from lists of neighbours pays: the part chosen by nearest neighbours
+/// must be large enough for the lists to reach it.
+bool updates_neighbours(double q, std::size_t m);
+
 /// How many vectors q chooses: ⌊q·m⌋.
 std::size_t nearest_share(double q, std::size_t m);
 

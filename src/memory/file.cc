@@ -11,13 +11,14 @@
 //   calibration.patches  F32 c × D   the patches kept of them, image after image
 //   calibration.image    I32 c       the image each is of
 //
-// and this text: "format", "capacity", "q", "greedy_order", "tasks" (a JSON list), and one entry
-// "source.NAME" for all that says where the features come from.
+// and this text: "format", "capacity", "consolidate", "q", "greedy_order", "tasks" (a JSON list),
+// and one entry "source.NAME" for all that says where the features come from.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -39,6 +40,17 @@ constexpr std::string_view kSource = "source.";
               fmt::format("{}: {}; the file is damaged: restore it from a copy", path, what));
 }
 
+// JSON has no infinity, which is what a task has that lost all its vectors.
+Json covering_text(float covering) {
+  return std::isfinite(covering) ? Json(covering) : Json(nullptr);
+}
+
+float read_covering(const Json& entry) {
+  const auto found = entry.find("covering");
+  if (found == entry.end()) return 0;  // of the paper's rule, by an earlier version
+  return found->is_null() ? std::numeric_limits<float>::infinity() : found->get<float>();
+}
+
 std::string tasks_text(const std::vector<TaskRecord>& tasks) {
   Json list = Json::array();
   for (const TaskRecord& task : tasks) {
@@ -48,6 +60,7 @@ std::string tasks_text(const std::vector<TaskRecord>& tasks) {
                     {"picked", task.picked},
                     {"epsilon", task.epsilon},
                     {"epsilon_hat", task.epsilon_hat},
+                    {"covering", covering_text(task.covering)},
                     {"learned", task.learned}});
   }
   return list.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -63,6 +76,7 @@ std::vector<TaskRecord> read_tasks(const std::string& text) {
     task.picked = entry.at("picked").get<std::uint64_t>();
     task.epsilon = entry.at("epsilon").get<float>();
     task.epsilon_hat = entry.at("epsilon_hat").get<float>();
+    task.covering = read_covering(entry);
     task.learned = entry.at("learned").get<std::string>();
     tasks.push_back(std::move(task));
   }
@@ -112,6 +126,20 @@ class Reader {
     const auto found = file_.metadata().find(key);
     if (found == file_.metadata().end()) damaged(path_, fmt::format("'{}' is missing", key));
     return found->second;
+  }
+
+  /// Memories of earlier versions do not say it: theirs was the paper's.
+  Consolidate::Rule rule() const {
+    const auto found = file_.metadata().find("consolidate");
+    if (found == file_.metadata().end()) return Consolidate::Rule::kPaper;
+    try {
+      return Consolidate::parse(found->second);
+    } catch (const Error&) {
+      throw Error(Error::Kind::kInput,
+                  fmt::format("{}: is consolidated by a rule '{}' that this version does not know; "
+                              "use a newer contcore",
+                              path_, found->second));
+    }
   }
 
   double number(const std::string& key) const {
@@ -199,7 +227,8 @@ void Memory::save(const std::string& path) const {
   std::map<std::string, std::string> text;
   text["format"] = kFormat;
   text["capacity"] = fmt::format("{}", capacity());
-  text["q"] = fmt::format("{}", q());
+  text["consolidate"] = consolidation().name();
+  text["q"] = fmt::format("{}", consolidation().q);
   text["greedy_order"] = state_->greedy_order ? "yes" : "no";
   text["tasks"] = tasks_text(tasks());
   for (const auto& [key, value] : source) text[std::string(kSource) + key] = value;
@@ -221,7 +250,7 @@ Memory Memory::open(const std::string& path) {
   const Reader reader(path);
   auto state = std::make_unique<State>();
   const double capacity = reader.number("capacity");
-  state->q = reader.number("q");
+  state->how = {reader.rule(), reader.number("q")};
   state->slots = reader.vectors("vectors", 0);
   const std::size_t n = state->slots.rows();
   state->dimension = state->slots.cols();
@@ -230,7 +259,7 @@ Memory Memory::open(const std::string& path) {
       std::floor(capacity) != capacity) {
     reader.wrong("capacity");
   }
-  if (!(state->q >= 0 && state->q <= 1)) reader.wrong("q");
+  if (!(state->how.q >= 0 && state->how.q <= 1)) reader.wrong("q");
   if (state->dimension == 0) reader.wrong("vectors");
   state->capacity = static_cast<std::size_t>(capacity);
   state->greedy_order = reader.text("greedy_order") == "yes";
@@ -238,6 +267,9 @@ Memory Memory::open(const std::string& path) {
     state->tasks = read_tasks(reader.text("tasks"));
   } catch (const Json::exception&) {
     reader.wrong("tasks");
+  }
+  for (const TaskRecord& task : state->tasks) {
+    if (!(task.covering >= 0)) reader.wrong("tasks");
   }
   state->order.resize(n);
   std::iota(state->order.begin(), state->order.end(), 0U);

@@ -1,11 +1,9 @@
 #include "contcore/memory.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -21,14 +19,6 @@
 
 namespace contcore {
 namespace {
-
-// Below this the nearest-neighbour part is too small for the lists of neighbours to reach it.
-constexpr double kLeastOnlineRatio = 0.5;
-constexpr std::size_t kSpareSlots = 256;
-
-std::size_t picks_of(double p, std::size_t rows) {
-  return std::max<std::size_t>(1, static_cast<std::size_t>(p * static_cast<double>(rows)));
-}
 
 // The file's text is JSON, which knows no other names.
 bool is_utf8(const std::string& text) {
@@ -53,36 +43,6 @@ void check(VectorView features, const LearnHow& how, std::size_t dimension) {
     throw Error(Error::Kind::kUsage,
                 fmt::format("p is {}; it must be above 0, and at most 1", how.p));
   }
-}
-
-std::string utc_now() {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-}
-
-void copy_rows(VectorView from, Vectors& to, std::size_t at) {
-  std::vector<float> scratch(from.cols);
-  for (std::size_t i = 0; i < from.rows; ++i) {
-    const float* row = from.row(i, scratch.data());
-    std::copy(row, row + from.cols, to.row(at + i));
-  }
-}
-
-// Puts the vectors behind those there.
-void join(Joined& all, const Vectors& more) {
-  Vectors joined(all.vectors.rows() + more.rows(), more.cols());
-  copy_rows(all.vectors.view(), joined, 0);
-  copy_rows(more.view(), joined, all.vectors.rows());
-  all.vectors = std::move(joined);
-}
-
-void remember(TaskRecord& record, const LearnHow& how, std::size_t patches, std::size_t picked,
-              float epsilon, float epsilon_hat) {
-  record.images += how.images;
-  record.patches += patches;
-  record.picked += picked;
-  record.epsilon = std::max(record.epsilon, epsilon);
-  record.epsilon_hat = std::max(record.epsilon_hat, epsilon_hat);
-  record.learned = how.time.empty() ? utc_now() : how.time;
 }
 
 void add_record(TaskRecord& record, const TaskRecord& more) {
@@ -110,6 +70,13 @@ void check_alike(const Memory& a, const Memory& b) {
                 fmt::format("the memories differ in dimension ({} and {}) and cannot be merged",
                             a.dimension(), b.dimension()));
   }
+  const std::string rules[] = {a.consolidation().name(), b.consolidation().name()};
+  if (rules[0] != rules[1]) {
+    throw Error(Error::Kind::kInput,
+                fmt::format("the memories are consolidated by different rules ({} and {}) and "
+                            "cannot be merged",
+                            rules[0], rules[1]));
+  }
   for (const auto* one : {&a.source, &b.source}) {
     const auto& other = one == &a.source ? b.source : a.source;
     for (const auto& [key, value] : *one) {
@@ -135,7 +102,15 @@ void check_ends(VectorView patches, std::span<const std::size_t> ends, const std
 
 }  // namespace
 
-Memory::Memory(std::size_t dimension, std::size_t capacity, double q)
+Consolidate::Rule Consolidate::parse(const std::string& name) {
+  if (name == "share") return Rule::kShare;
+  if (name == "paper") return Rule::kPaper;
+  throw Error(
+      Error::Kind::kUsage,
+      fmt::format("there is no rule '{}' to consolidate by; there are share and paper", name));
+}
+
+Memory::Memory(std::size_t dimension, std::size_t capacity, const Consolidate& how)
     : state_(std::make_unique<State>()) {
   if (dimension == 0 || capacity == 0 || capacity > kMostVectors) {
     throw Error(
@@ -145,12 +120,12 @@ Memory::Memory(std::size_t dimension, std::size_t capacity, double q)
             "and at most {}",
             capacity, dimension, kMostVectors));
   }
-  if (!(q >= 0 && q <= 1)) {
-    throw Error(Error::Kind::kUsage, fmt::format("q is {}; it must be from 0 to 1", q));
+  if (!(how.q >= 0 && how.q <= 1)) {
+    throw Error(Error::Kind::kUsage, fmt::format("q is {}; it must be from 0 to 1", how.q));
   }
   state_->dimension = dimension;
   state_->capacity = capacity;
-  state_->q = q;
+  state_->how = how;
   state_->slots = Vectors(0, dimension);
 }
 
@@ -162,7 +137,7 @@ Memory& Memory::operator=(Memory&&) noexcept = default;
 std::size_t Memory::dimension() const { return state_->dimension; }
 std::size_t Memory::capacity() const { return state_->capacity; }
 std::size_t Memory::size() const { return state_->size(); }
-double Memory::q() const { return state_->q; }
+const Consolidate& Memory::consolidation() const { return state_->how; }
 const std::vector<TaskRecord>& Memory::tasks() const { return state_->tasks; }
 
 Vectors Memory::vectors() const {
@@ -172,98 +147,35 @@ std::vector<std::int32_t> Memory::origins() const { return choose(state_->origin
 std::vector<float> Memory::radii() const { return choose(state_->radius, state_->order); }
 
 double Memory::certificate() const {
-  float largest = 0;
-  for (const std::uint32_t slot : state_->order) largest = std::max(largest, state_->slack[slot]);
-  return static_cast<double>(state_->bound(static_cast<double>(largest)));
+  if (state_->how.rule == Consolidate::Rule::kPaper) return state_->certificate(0);
+  double largest = 0;
+  for (std::size_t t = 0; t < state_->tasks.size(); ++t) {
+    largest = std::max(largest, state_->certificate(static_cast<std::int32_t>(t)));
+  }
+  return largest;
 }
 
 void Memory::learn(VectorView features, const LearnHow& how, Threads& threads) {
   check(features, how, state_->dimension);
-  GreedyOptions options;
-  options.count = picks_of(how.p, features.rows);
-  options.memory_limit = how.memory_limit;
-  options.points_name = fmt::format("task '{}'", how.task);
-  options.base_name = "memory";
-  options.progress = part_of(how.progress, 0.0, 0.8);
-  Joined all = state_->joined();
-  const GreedyResult expansion = greedy_sample(features, all.vectors.view(), options, threads);
-
-  auto next = std::make_unique<State>();
-  next->dimension = state_->dimension;
-  next->capacity = state_->capacity;
-  next->q = state_->q;
-  next->tasks = state_->tasks;
-  const std::int32_t task = next->task_index(how.task);
-  join(all, gather(features, expansion.picks));
-  all.origin.resize(all.vectors.rows(), task);
-  all.radius.insert(all.radius.end(), expansion.radii.begin(), expansion.radii.end());
-  all.slack.resize(all.vectors.rows(), 0);
-  const float epsilon = next->bound(static_cast<double>(expansion.covering_radius));
-  for (float& slack : all.slack) slack = std::max(slack, epsilon);
-
-  const Consolidation kept =
-      consolidate(all.vectors.view(), next->capacity, next->q, how.memory_limit, threads,
-                  part_of(how.progress, 0.8, 1.0));
-  if (how.progress && !how.progress(1)) throw Error(Error::Kind::kCancelled, "stopped");
-  next->settle(all, kept, threads);
-  if (!kept.dropped.empty()) {
-    next->greedy_order = nearest_share(next->q, next->capacity) == 0;
-  } else {
-    next->greedy_order = state_->size() == 0 || (expansion.picks.empty() && state_->greedy_order);
-  }
-  remember(next->tasks[static_cast<std::size_t>(task)], how, features.rows, expansion.picks.size(),
-           expansion.covering_radius, kept.covering_radius);
-  next->calibration = std::move(state_->calibration);
-  state_ = std::move(next);
+  state_ = state_->how.rule == Consolidate::Rule::kPaper
+               ? state_->learn_paper(features, how, threads)
+               : state_->learn_share(features, how, threads);
 }
 
 void Memory::learn_online(VectorView features, const LearnHow& how, Threads& threads) {
-  State& state = *state_;
-  check(features, how, state.dimension);
-  const std::size_t n = std::min(picks_of(how.p, features.rows), features.rows);
-  if (state.size() == 0 || state.q < kLeastOnlineRatio || features.scalar != Scalar::kFloat32 ||
-      nearest_share(state.q, state.capacity) == 0) {
-    learn(features, how, threads);
-    return;
+  check(features, how, state_->dimension);
+  const bool paper = state_->how.rule == Consolidate::Rule::kPaper;
+  const std::size_t n = picks_of(how.p, features.rows);
+  const bool worth = paper
+                         ? state_->size() > 0 && updates_neighbours(state_->how.q, state_->capacity)
+                         : n <= state_->size() / 4;
+  const bool in_place = worth && features.scalar == Scalar::kFloat32;
+  if (!in_place) return learn(features, how, threads);
+  if (paper) {
+    state_->learn_paper_online(features, how, threads);
+  } else {
+    state_->learn_share_online(features, how, threads);
   }
-  if (state.slots.rows() < state.size() + n) {
-    state.lay(std::min(2 * state.size(), state.capacity) + std::max(n, kSpareSlots));
-  }
-  const Expansion expansion = expand_few(features, state.nearest(features, threads).squared, n);
-  const bool full = state.size() + expansion.picks.size() > state.capacity;
-  if (full && !state.neighbours) {
-    state.lay(state.slots.rows());
-    auto neighbours = std::make_unique<Neighbours>(state.slots);
-    neighbours->start(state.searchable(threads), state.size(), threads);
-    state.neighbours = std::move(neighbours);
-  }
-  // From here on nothing throws, but for lack of memory.
-  const std::int32_t task = state.task_index(how.task);
-  const float epsilon = state.bound(static_cast<double>(expansion.covering_radius));
-  for (float& slack : state.slack) slack = std::max(slack, epsilon);
-  std::vector<std::uint32_t> added;
-  const auto* values = static_cast<const float*>(features.data);
-  for (std::size_t i = 0; i < expansion.picks.size(); ++i) {
-    added.push_back(state.put(values + expansion.picks[i] * features.cols, task, expansion.radii[i],
-                              epsilon, threads));
-  }
-  if (!added.empty()) state.greedy_order = false;
-  float epsilon_hat = 0;
-  if (state.neighbours) state.neighbours->add(added, state.order, threads);
-  if (full) {
-    const OnlineConsolidation kept = consolidate_online(
-        state.order, state.capacity, state.q, *state.neighbours, state.slots.rows(), threads);
-    state.order = kept.kept;
-    std::vector<std::uint32_t> left;
-    for (const auto& dropped : kept.dropped) {
-      state.pass_slack(state.slack[dropped.slot], dropped.squared, dropped.nearest);
-      epsilon_hat = std::max(epsilon_hat, std::sqrt(dropped.squared));
-      left.push_back(dropped.slot);
-    }
-    state.leave(left);
-  }
-  remember(state.tasks[static_cast<std::size_t>(task)], how, features.rows, expansion.picks.size(),
-           expansion.covering_radius, epsilon_hat);
 }
 
 std::vector<float> Memory::distances(VectorView patches, Threads& threads) const {
@@ -283,17 +195,24 @@ void Memory::hold_out(VectorView patches, std::span<const std::size_t> ends,
   check_ends(patches, ends, task);
   const auto index = static_cast<std::int32_t>(known - state_->tasks.begin());
   Calibration& calibration = state_->calibration;
-  const std::vector<Vectors> thinned = state_->thinned(index);
-  std::vector<NearestIndex> thin;
-  for (const Vectors& few : thinned) thin.emplace_back(few.view(), threads);
+  const std::vector<Vectors> shells = state_->shells(index);
+  std::vector<NearestIndex> searched;
+  for (const Vectors& shell : shells) searched.emplace_back(shell.view(), threads);
   std::vector<HeldOut> images;
   const std::size_t room = calibration.room(index);
   for (std::size_t i = 0, first = 0; i < std::min(ends.size(), room); first = ends[i++]) {
     const VectorView image = patches.part(first, ends[i] - first);
-    std::vector<std::vector<float>> all = {distances(image, threads)};
-    for (const NearestIndex& few : thin) {
-      all.push_back(few.search(image, 1, threads, "patches").distances);
+    // The memory's, and those of its task alone with fewer and fewer vectors.
+    std::vector<std::vector<float>> all;
+    for (const NearestIndex& shell : searched) {
+      all.push_back(shell.search(image, 1, threads, "patches").distances);
+      if (all.size() == 1) continue;
+      const std::vector<float>& fewer = all[all.size() - 2];
+      std::transform(fewer.begin(), fewer.end(), all.back().begin(), all.back().begin(),
+                     [](float a, float b) { return std::min(a, b); });
     }
+    all.push_back(distances(image, threads));
+    std::reverse(all.begin(), all.end());
     images.push_back(contcore::hold_out(image, all, index));
   }
   std::move(images.begin(), images.end(), std::back_inserter(calibration.images));
@@ -307,7 +226,7 @@ void Memory::recalibrate(Threads& threads) {
   Vectors patches(rows, state_->dimension);
   std::size_t at = 0;
   for (const HeldOut& image : state_->calibration.images) {
-    copy_rows(image.patches.view(), patches, at);
+    std::copy_n(image.patches.data(), image.patches.rows() * state_->dimension, patches.row(at));
     at += image.patches.rows();
   }
   const std::vector<float> all = distances(patches.view(), threads);
@@ -349,6 +268,7 @@ std::vector<TaskState> Memory::states() const {
       now.push_back(image.score);
     }
     states[t].held_out = now.size();
+    states[t].certificate = state_->certificate(static_cast<std::int32_t>(t));
     states[t].first_score = median(first);
     states[t].score = median(now);
   }
@@ -356,12 +276,15 @@ std::vector<TaskState> Memory::states() const {
 }
 
 Memory Memory::shrink(std::size_t count, Threads& threads) const {
-  Memory smaller(dimension(), count, q());
+  Memory smaller(dimension(), count, state_->how);
   smaller.source = source;
   State& next = *smaller.state_;
+  next.tasks = state_->tasks;
   const Joined all = state_->joined();
   Consolidation kept;
-  if (state_->greedy_order && count < size()) {
+  if (state_->how.rule == Consolidate::Rule::kShare) {
+    kept = state_->share_out(all, count);
+  } else if (state_->greedy_order && count < size()) {
     kept.kept.resize(count);
     std::iota(kept.kept.begin(), kept.kept.end(), 0U);
     kept.dropped = others(size(), kept.kept);
@@ -370,7 +293,6 @@ Memory Memory::shrink(std::size_t count, Threads& threads) const {
   }
   next.settle(all, kept, threads);
   next.greedy_order = state_->greedy_order || !kept.dropped.empty();
-  next.tasks = state_->tasks;
   next.calibration = state_->calibration.copy();
   next.calibration.trim(Calibration::budget(count), next.tasks.size());
   smaller.recalibrate(threads);
@@ -379,7 +301,7 @@ Memory Memory::shrink(std::size_t count, Threads& threads) const {
 
 Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Threads& threads) {
   check_alike(a, b);
-  Memory merged(a.dimension(), capacity, a.q());
+  Memory merged(a.dimension(), capacity, a.state_->how);
   merged.source = a.source;
   State& next = *merged.state_;
   next.tasks = a.tasks();
@@ -389,14 +311,16 @@ Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Thr
     add_record(next.tasks[static_cast<std::size_t>(renamed.back())], record);
   }
   Joined all = a.state_->joined();
-  const Joined more = b.state_->joined();
+  Joined more = b.state_->joined();
+  for (std::int32_t& task : more.origin) task = renamed[static_cast<std::size_t>(task)];
+  const bool paper = a.state_->how.rule == Consolidate::Rule::kPaper;
+  if (!paper) next.meet(all, more, b.tasks(), threads);
   join(all, more.vectors);
-  for (const std::int32_t task : more.origin) {
-    all.origin.push_back(renamed[static_cast<std::size_t>(task)]);
-  }
+  all.origin.insert(all.origin.end(), more.origin.begin(), more.origin.end());
   all.radius.insert(all.radius.end(), more.radius.begin(), more.radius.end());
   all.slack.insert(all.slack.end(), more.slack.begin(), more.slack.end());
-  const Consolidation kept = consolidate(all.vectors.view(), capacity, 0, 0, threads, {});
+  const Consolidation kept = paper ? consolidate(all.vectors.view(), capacity, 0, 0, threads, {})
+                                   : next.share_out(all, capacity);
   next.settle(all, kept, threads);
   next.greedy_order = !kept.dropped.empty();
   next.calibration = a.state_->calibration.copy();

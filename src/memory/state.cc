@@ -1,14 +1,81 @@
 #include "memory/state.h"
 
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "base/rows.h"
 #include "contcore/distance.h"
+#include "coreset/kernels.h"
 
 namespace contcore {
+namespace {
+
+constexpr std::size_t kSpareSlots = 256;
+constexpr int kThinnest = 8;           // half powers of two
+constexpr std::size_t kStrangers = 8;  // measured together
+
+std::string utc_now() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+}
+
+}  // namespace
+
+std::size_t picks_of(double p, std::size_t rows) {
+  return std::max<std::size_t>(1, static_cast<std::size_t>(p * static_cast<double>(rows)));
+}
+
+void join(Joined& all, const Vectors& more) {
+  const std::size_t cols = more.cols();
+  Vectors joined(all.vectors.rows() + more.rows(), cols);
+  std::copy_n(all.vectors.data(), all.vectors.rows() * cols, joined.data());
+  std::copy_n(more.data(), more.rows() * cols, joined.row(all.vectors.rows()));
+  all.vectors = std::move(joined);
+}
+
+Joined gather(const Joined& from, const std::vector<std::uint32_t>& places) {
+  return {gather(from.vectors.view(), places), choose(from.origin, places),
+          choose(from.radius, places), choose(from.slack, places)};
+}
+
+void remember(TaskRecord& record, const LearnHow& how, std::size_t patches, std::size_t picked,
+              float epsilon, float epsilon_hat) {
+  record.images += how.images;
+  record.patches += patches;
+  record.picked += picked;
+  record.epsilon = std::max(record.epsilon, epsilon);
+  record.epsilon_hat = std::max(record.epsilon_hat, epsilon_hat);
+  record.learned = how.time.empty() ? utc_now() : how.time;
+}
+
+std::unique_ptr<Memory::State> Memory::State::emptied() const {
+  auto empty = std::make_unique<State>();
+  empty->dimension = dimension;
+  empty->capacity = capacity;
+  empty->how = how;
+  empty->tasks = tasks;
+  empty->slots = Vectors(0, dimension);
+  return empty;
+}
+
+void Memory::State::make_room(std::size_t n) {
+  if (slots.rows() >= size() + n) return;
+  lay(std::min(2 * size(), capacity) + std::max(n, kSpareSlots));
+}
+
+std::vector<std::uint32_t> Memory::State::own_slots(std::int32_t task) const {
+  std::vector<std::uint32_t> own;
+  for (const std::uint32_t slot : order) {
+    if (origin[slot] == task) own.push_back(slot);
+  }
+  return own;
+}
 
 const NearestIndex& Memory::State::searchable(Threads& threads) const {
   const std::lock_guard<std::mutex> lock(making);
@@ -68,21 +135,56 @@ Memory::State::Nearest Memory::State::nearest(VectorView patches, Threads& threa
   return result;
 }
 
-std::vector<Vectors> Memory::State::thinned(std::int32_t task) const {
-  std::vector<std::uint32_t> own;
-  for (const std::uint32_t slot : order) {
-    if (origin[slot] == task) own.push_back(slot);
+Memory::State::Nearest Memory::State::nearest_own(VectorView patches, std::int32_t task,
+                                                  Threads& threads) const {
+  Nearest found = nearest(patches, threads);
+  std::vector<std::size_t> strangers;  // nearest to a vector of another task
+  for (std::size_t i = 0; i < patches.rows; ++i) {
+    if (origin[found.slots[i]] != task) strangers.push_back(i);
   }
+  if (strangers.empty()) return found;
+  const std::vector<std::uint32_t> own = own_slots(task);
+  std::vector<const float*> rows;
+  rows.reserve(own.size());
+  for (const std::uint32_t slot : own) rows.push_back(slots.row(slot));
+  const std::size_t groups = (strangers.size() + kStrangers - 1) / kStrangers;
+  threads.run(groups, [&](std::size_t group, std::size_t) {
+    const std::size_t begin = group * kStrangers;
+    const std::size_t count = std::min(kStrangers, strangers.size() - begin);
+    std::vector<float> scratch(count * dimension);
+    std::vector<const float*> queries;
+    for (std::size_t i = 0; i < count; ++i) {
+      queries.push_back(patches.row(strangers[begin + i], scratch.data() + i * dimension));
+    }
+    std::vector<float> squared(count * own.size());
+    kernels::squared_distances(queries.data(), count, rows.data(), rows.size(), dimension,
+                               squared.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto first = squared.begin() + static_cast<std::ptrdiff_t>(i * own.size());
+      const auto best = std::min_element(first, first + static_cast<std::ptrdiff_t>(own.size()));
+      found.slots[strangers[begin + i]] = own[static_cast<std::size_t>(best - first)];
+      found.squared[strangers[begin + i]] = *best;
+    }
+  });
+  return found;
+}
+
+std::vector<Vectors> Memory::State::shells(std::int32_t task) const {
+  std::vector<std::uint32_t> own = own_slots(task);
   std::stable_sort(own.begin(), own.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return radius[a] > radius[b]; });
-  std::vector<Vectors> thin;
-  for (const std::size_t part : {4U, 16U}) {
-    if (own.size() < 2 * part) break;
-    const std::vector<std::uint32_t> first(
-        own.begin(), own.begin() + static_cast<std::ptrdiff_t>(own.size() / part));
-    thin.push_back(gather(slots.view(), first));
+  std::vector<Vectors> result;
+  std::size_t begin = 0;
+  for (int halves = kThinnest; halves > 0; --halves) {
+    const auto end =
+        static_cast<std::size_t>(static_cast<double>(own.size()) * std::pow(2.0, -0.5 * halves));
+    if (end == begin) continue;
+    const std::vector<std::uint32_t> shell(own.begin() + static_cast<std::ptrdiff_t>(begin),
+                                           own.begin() + static_cast<std::ptrdiff_t>(end));
+    result.push_back(gather(slots.view(), shell));
+    begin = end;
   }
-  return thin;
+  return result;
 }
 
 std::uint32_t Memory::State::put(const float* vector, std::int32_t task, float insertion_radius,
@@ -138,6 +240,10 @@ void Memory::State::settle(const Joined& all, const Consolidation& kept, Threads
   radius = choose(all.radius, kept.kept);
   slack = choose(all.slack, kept.kept);
   if (kept.dropped.empty()) return;
+  if (how.rule == Consolidate::Rule::kShare) {
+    cover_left(gather(all, kept.dropped), threads);
+    return;
+  }
   const Nearest stay = nearest(gather(all.vectors.view(), kept.dropped).view(), threads);
   for (std::size_t i = 0; i < kept.dropped.size(); ++i) {
     pass_slack(all.slack[kept.dropped[i]], stay.squared[i], stay.slots[i]);
@@ -147,6 +253,16 @@ void Memory::State::settle(const Joined& all, const Consolidation& kept, Threads
 void Memory::State::pass_slack(float from, float squared, std::uint32_t to) {
   const double through = std::sqrt(static_cast<double>(squared));
   slack[to] = std::max(slack[to], bound(static_cast<double>(from) + through));
+}
+
+double Memory::State::certificate(std::int32_t task) const {
+  const bool share = how.rule == Consolidate::Rule::kShare;
+  float largest = 0;
+  for (const std::uint32_t slot : order) {
+    if (!share || origin[slot] == task) largest = std::max(largest, slack[slot]);
+  }
+  if (share) largest = std::max(largest, tasks[static_cast<std::size_t>(task)].covering);
+  return static_cast<double>(bound(static_cast<double>(largest)));
 }
 
 float Memory::State::bound(double distance) const {

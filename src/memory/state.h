@@ -26,8 +26,8 @@ inline constexpr std::size_t kMostVectors = std::size_t{1} << 31;
 struct Memory::State {
   std::size_t dimension = 0;
   std::size_t capacity = 0;
-  double q = 0.75;
-  /// Whether any prefix of the order is a greedy coreset.
+  Consolidate how;
+  /// Whether any prefix of the order is a greedy coreset (paper).
   bool greedy_order = false;
 
   Vectors slots;
@@ -37,7 +37,9 @@ struct Memory::State {
   // For each slot.
   std::vector<std::int32_t> origin;
   std::vector<float> radius;
-  /// Every feature ever learned is within slack[s] of the vector in slot s for some s in the order.
+  /// Paper: every feature ever learned is within slack[s] of the vector in slot s for some s in the
+  /// order. Share: the same of every feature of a task and the slots of that task, but for its
+  /// first learning, whose features are covered by TaskRecord::covering.
   std::vector<float> slack;
 
   std::vector<TaskRecord> tasks;
@@ -62,11 +64,13 @@ struct Memory::State {
     std::vector<float> squared;
   };
   Nearest nearest(VectorView patches, Threads& threads) const;
+  /// The same among the vectors of one task, which must have some.
+  Nearest nearest_own(VectorView patches, std::int32_t task, Threads& threads) const;
 
-  /// What a task would be left with if it had to do with a part of its vectors: those that
-  /// expansion took first, which is their greedy coreset. Thinner and thinner; none for a task with
-  /// few.
-  std::vector<Vectors> thinned(std::int32_t task) const;
+  /// A task's vectors by the order that expansion took them in, in shells: the first shell is what
+  /// it would be left with at a sixteenth of its vectors, and each next one what it would have more
+  /// if it had to do with √2 times as many, short of all. None for a task with few.
+  std::vector<Vectors> shells(std::int32_t task) const;
 
   /// A vector takes a free slot, at the end of the order; and vectors leave theirs (the order is
   /// the caller's to change).
@@ -74,12 +78,36 @@ struct Memory::State {
                     Threads& threads);
   void leave(const std::vector<std::uint32_t>& left);
 
+  // The two rules; learning online changes the memory in place. src/memory/{paper,share}.cc.
+  std::unique_ptr<State> learn_paper(VectorView features, const LearnHow& how, Threads& threads);
+  void learn_paper_online(VectorView features, const LearnHow& how, Threads& threads);
+  std::unique_ptr<State> learn_share(VectorView features, const LearnHow& how, Threads& threads);
+  void learn_share_online(VectorView features, const LearnHow& how, Threads& threads);
+  /// How many of n picks a task may have the room for.
+  std::size_t most_picks(std::size_t task, std::size_t own, std::size_t n) const;
+  /// Each task keeps its share of m.
+  Consolidation share_out(const Joined& all, std::size_t m) const;
+
+  /// Before `more`, vectors of another memory whose tasks were `theirs`, is joined to `all`: a task
+  /// that both know learns the other's vectors (share). Origins are tasks of this memory.
+  void meet(Joined& all, Joined& more, const std::vector<TaskRecord>& theirs, Threads& threads);
+
+  /// A memory with the same settings and tasks, and nothing in it.
+  std::unique_ptr<State> emptied() const;
+  /// Room for n more vectors.
+  void make_room(std::size_t n);
+  std::vector<std::uint32_t> own_slots(std::int32_t task) const;
+
   std::int32_t task_index(const std::string& name);
   /// What is in the memory, in its order.
   Joined joined() const;
   /// Makes what is kept of M̂ the content of this memory. Slack goes with the dropped vectors to the
-  /// nearest that stays.
+  /// nearest that stays (share: of the same task).
   void settle(const Joined& all, const Consolidation& kept, Threads& threads);
+  /// Vectors have been dropped from their tasks: coverings and slacks take it up (share).
+  void cover_left(const Joined& left, Threads& threads);
+  /// Every feature of the task is within this of the memory.
+  double certificate(std::int32_t task) const;
   /// A vector with slack `from` is dropped; the one at `to` stands for it.
   void pass_slack(float from, float squared, std::uint32_t to);
   /// A bound on a sum of canonical distances, with their rounding and this one's covered.
@@ -93,5 +121,16 @@ struct Joined {
   std::vector<float> radius;
   std::vector<float> slack;
 };
+
+/// Puts vectors behind those there.
+void join(Joined& all, const Vectors& more);
+/// Some of them.
+Joined gather(const Joined& from, const std::vector<std::uint32_t>& places);
+
+/// ⌊p·rows⌋, at least one.
+std::size_t picks_of(double p, std::size_t rows);
+
+void remember(TaskRecord& record, const LearnHow& how, std::size_t patches, std::size_t picked,
+              float epsilon, float epsilon_hat);
 
 }  // namespace contcore

@@ -116,7 +116,7 @@ class EvaluateTest(unittest.TestCase):
         report = os.path.join(self.folder, "report")
         done = self.run_it("evaluate", "--method", "all", "-m", "60", "--schedule", "2-1", "--report", report)
         lines = done.stdout.strip().splitlines()
-        self.assertEqual(len(lines), 12)
+        self.assertEqual(len(lines), 14)
         self.assertTrue(lines[1].startswith("contcore "))
         self.assertIn("task 1: product0, product1", done.stderr)
         with open(os.path.join(report, "index.html"), encoding="utf-8") as file:
@@ -126,10 +126,10 @@ class EvaluateTest(unittest.TestCase):
         for outside in ["http://", "https://"]:
             self.assertNotIn(outside, page.replace("http://www.w3.org", ""))
         with open(os.path.join(report, "results.json")) as file:
-            self.assertEqual(len(json.load(file)["runs"]), 11)
+            self.assertEqual(len(json.load(file)["runs"]), 13)
         with open(os.path.join(report, "results.csv"), newline="") as file:
             rows = list(csv.DictReader(file))
-        self.assertEqual(len(rows), 11 * (2 + 3))
+        self.assertEqual(len(rows), 13 * (2 + 3))
         self.assertTrue(os.path.exists(os.path.join(report, "results.md")))
 
     def test_a_second_run_comes_from_the_cache(self):
@@ -178,7 +178,7 @@ class EvaluateTest(unittest.TestCase):
             self.assertTrue(row["holds"])
             self.assertLessEqual(row["covering"], row["certificate"])
         done = self.run_it("analyze compare", "--json", "-m", "12")
-        self.assertEqual([row["method"] for row in json.loads(done.stdout)], ["contcore", "random"])
+        self.assertEqual([row["method"] for row in json.loads(done.stdout)], ["contcore", "contcore-paper", "random"])
         self.assertIn("T", self.run_it("analyze bound", "--images", "4").stdout)
 
     def test_mistakes_are_named(self):

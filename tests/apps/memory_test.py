@@ -128,9 +128,9 @@ class MemoryTest(unittest.TestCase):
     # ---- what it is for
 
     def test_learns_and_finds_defects(self):
-        self.learn(0, "--capacity", 300, "--ratio", 0.2)
-        self.learn(1, "--ratio", 0.2)
-        learned = json.loads(self.learn(2, "--ratio", 0.2, "--json").stdout)
+        self.learn(0, "--capacity", 300, "--ratio", 0.2, "--hold-out", 0.4)
+        self.learn(1, "--ratio", 0.2, "--hold-out", 0.4)
+        learned = json.loads(self.learn(2, "--ratio", 0.2, "--hold-out", 0.4, "--json").stdout)
         self.assertEqual(learned["learned"] + learned["held_out"], 30)
         self.assertEqual(learned["skipped"], [])
         self.assertEqual(learned["vectors"], 300)

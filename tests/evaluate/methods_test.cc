@@ -136,29 +136,35 @@ TEST_F(MethodsTest, ContCoreIsTheMemory) {
   add({6});
   add({9});
   add({7});
-  Memory memory(kDimension, 17, 0.75);
-  for (const auto& made : made_) {
-    LearnHow how;
-    how.task = std::to_string(made->features.index);
-    how.p = 0.1;
-    memory.learn(made->vectors.view(), how, threads_);
+  for (const auto& [name, rule] : {std::pair("contcore", Consolidate{}),
+                                   std::pair("contcore-paper", Consolidate::paper(0.75))}) {
+    Memory memory(kDimension, 17, rule);
+    for (const auto& made : made_) {
+      LearnHow how;
+      how.task = std::to_string(made->features.index);
+      how.p = 0.1;
+      memory.learn(made->vectors.view(), how, threads_);
+    }
+    same(learned(name, options(17, 0.1))->coreset(), memory.vectors());
   }
-  same(learned("contcore", options(17, 0.1))->coreset(), memory.vectors());
 }
 
 TEST_F(MethodsTest, OnlineContCoreSeesOneImageAtATime) {
   add({6});
   add({9});
-  Memory memory(kDimension, 11, 0.75);
-  for (const auto& made : made_) {
-    for (std::size_t i = 0; i < made->features.image_ends.size(); ++i) {
-      LearnHow how;
-      how.task = std::to_string(made->features.index);
-      how.p = 0.2;
-      memory.learn(made->vectors.view().part(i * 10, 10), how, threads_);
+  for (const auto& [name, rule] : {std::pair("contcore-online", Consolidate{}),
+                                   std::pair("contcore-paper-online", Consolidate::paper(0.75))}) {
+    Memory memory(kDimension, 11, rule);
+    for (const auto& made : made_) {
+      for (std::size_t i = 0; i < made->features.image_ends.size(); ++i) {
+        LearnHow how;
+        how.task = std::to_string(made->features.index);
+        how.p = 0.2;
+        memory.learn(made->vectors.view().part(i * 10, 10), how, threads_);
+      }
     }
+    same(learned(name, options(11, 0.2))->coreset(), memory.vectors());
   }
-  same(learned("contcore-online", options(11, 0.2))->coreset(), memory.vectors());
 }
 
 TEST_F(MethodsTest, PatchCoreHasAMemoryForEachClass) {

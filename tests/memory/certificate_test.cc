@@ -34,7 +34,8 @@ struct Life {
   naive::Twin twin;
   Set seen;
 
-  Life(std::size_t d, std::size_t m, double q) : memory(d, m, q), twin(d, m, q), seen(0, d) {}
+  Life(std::size_t d, std::size_t m, double q)
+      : memory(d, m, Consolidate::paper(q)), twin(d, m, q), seen(0, d) {}
 
   void learn(const Step& step, bool online, Threads& crew) {
     if (online) {
@@ -113,10 +114,10 @@ TEST_F(MemoryCertificate, HoldsWhereSquaresUnderflow) {
     set.row(0)[0] = value;
     return set;
   };
-  Memory a(1, 1, 0);
+  Memory a(1, 1, Consolidate::paper(0));
   a.learn(point(0).view(), how_to("a", 1), naive::crew(0));
   a.learn(point(-2e-23f).view(), how_to("a", 1), naive::crew(0));
-  Memory b(1, 1, 0);
+  Memory b(1, 1, Consolidate::paper(0));
   b.learn(point(2e-23f).view(), how_to("b", 1), naive::crew(0));
   const Memory one = Memory::merge(b, a, 1, naive::crew(0));
   const float far = one.distances(point(-2e-23f).view(), naive::crew(0))[0];
@@ -162,7 +163,7 @@ TEST_F(MemoryShrink, TakesAPrefixOfAFullMemoryWithoutRatio) {
     Dice dice(seed * 7919 + 9100000);
     const Family family = dice.pick({Family::kGaussian, Family::kClusters, Family::kLowRank});
     const std::size_t m = dice.between(3, 25);
-    Memory memory(7, m, 0);
+    Memory memory(7, m, Consolidate::paper(0));
     for (std::size_t s = 0; s < 3; ++s) {
       const Set features = naive::make(family, m + 5, 7, seed + s, s);
       memory.learn(features.view(), how_to("task", 0.9), naive::crew(0));
@@ -206,7 +207,7 @@ TEST_F(MemoryShrink, IsTheGreedyCoresetOtherwise) {
     smaller.twin.shrink(count);
     ASSERT_NO_FATAL_FAILURE(smaller.check("seed " + std::to_string(seed)));
     EXPECT_EQ(smaller.memory.capacity(), count);
-    EXPECT_EQ(smaller.memory.q(), q);
+    EXPECT_EQ(smaller.memory.consolidation().q, q);
     // And it learns on.
     smaller.learn(more, true, naive::crew(0));
     const Step last{naive::make(family, 20, d, seed + 1, 8), how_to("last", 0.5)};
@@ -250,7 +251,7 @@ TEST_F(MemoryMerge, JoinsTasksByName) {
   EXPECT_EQ(both.tasks()[0].name, "bottle");
   EXPECT_EQ(both.tasks()[0].patches, 70u);
   EXPECT_EQ(both.tasks()[0].images, 2u);
-  EXPECT_EQ(both.tasks()[0].picked, 32u);
+  EXPECT_EQ(both.tasks()[0].picked, 15u);  // ten, and five in half of the other memory
   EXPECT_EQ(both.tasks()[1].name, "cable");
   EXPECT_EQ(both.tasks()[1].patches, 40u);
   EXPECT_EQ(both.capacity(), 100u);

@@ -58,9 +58,9 @@ TEST_F(MemoryLearn, IsThePlainMethodHoweverItIsDone) {
     const std::size_t m = dice.pick<std::size_t>({1, 2, 3, 5, 8, 16, 30, 50});
     const double q = dice.pick({0.0, 0.5, 0.5, 0.75, 0.75, 0.9, 1.0});
     naive::Twin twin(d, m, q);
-    Memory batch(d, m, q);
-    Memory online(d, m, q);
-    Memory mixed(d, m, q);
+    Memory batch(d, m, Consolidate::paper(q));
+    Memory online(d, m, Consolidate::paper(q));
+    Memory mixed(d, m, Consolidate::paper(q));
     std::size_t s = 0;
     for (const Step& step : naive::story(dice, family, d, dice.between(4, 24), 40)) {
       const std::string what = "seed " + std::to_string(seed) + ", " + naive::name(family) +
@@ -94,7 +94,7 @@ TEST_F(MemoryLearn, StaysThePlainMethodForLong) {
     const double q = dice.pick({0.5, 0.75, 0.9, 1.0});
     const Family family = families[seed % families.size()];
     naive::Twin twin(d, 100, q);
-    Memory online(d, 100, q);
+    Memory online(d, 100, Consolidate::paper(q));
     for (std::size_t s = 0; s < 90; ++s) {
       LearnHow how = how_to("task " + std::to_string(s / 25), 0.1);
       const Set image = naive::make(family, dice.between(20, 40), d, seed + s / 25, 1000 + s);
@@ -116,8 +116,8 @@ TEST_F(MemoryLearn, LeavesTheSameCertificateHoweverItIsDone) {
     const std::size_t d = dice.between(2, 20);
     const std::size_t m = dice.between(2, 30);
     const double q = dice.pick({0.0, 0.5, 0.75, 0.9, 1.0});
-    Memory batch(d, m, q);
-    Memory online(d, m, q);
+    Memory batch(d, m, Consolidate::paper(q));
+    Memory online(d, m, Consolidate::paper(q));
     for (const Step& step : naive::story(dice, family, d, 10, 30)) {
       batch.learn(step.features.view(), step.how, naive::crew(0));
       online.learn_online(step.features.view(), step.how, naive::crew(0));
@@ -137,7 +137,7 @@ TEST_F(MemoryLearn, IsThePlainMethodOnVectorsThatAreThereTwice) {
     const double q = dice.pick({0.0, 0.5, 0.75, 0.9, 1.0});
     const Family family = dice.pick({Family::kGaussian, Family::kGrid, Family::kClusters});
     const Set first = naive::make(family, m, d, seed, 1);
-    Memory half(d, m / 2, q);
+    Memory half(d, m / 2, Consolidate::paper(q));
     half.learn(first.view(), how_to("first", 1), naive::crew(0));
     naive::Twin twin(d, m / 2, q);
     twin.learn(first, how_to("first", 1));
@@ -161,8 +161,8 @@ TEST_F(MemoryLearn, IsTheSameOnlineInALargerMemory) {
   for (const double q : {0.5, 0.75, 0.9}) {
     Dice dice(static_cast<std::uint64_t>(q * 100) + 8200000);
     const std::size_t d = 40;
-    Memory batch(d, 400, q);
-    Memory online(d, 400, q);
+    Memory batch(d, 400, Consolidate::paper(q));
+    Memory online(d, 400, Consolidate::paper(q));
     const Set first = naive::make(Family::kLowRank, 500, d, 77, 1);
     batch.learn(first.view(), how_to("first", 0.8), naive::crew(0));
     online.learn_online(first.view(), how_to("first", 0.8), naive::crew(2));
@@ -267,8 +267,8 @@ TEST_F(MemoryLearn, IsAsBeforeWhenItFails) {
   for (const bool online : {false, true}) {
     for (const std::size_t before : {0u, 1u, 3u, 6u}) {
       const double q = before == 3 ? 0.0 : 0.75;
-      Learner failing{Memory(9, 20, q), online};
-      Learner clean{Memory(9, 20, q), online};
+      Learner failing{Memory(9, 20, Consolidate::paper(q)), online};
+      Learner clean{Memory(9, 20, Consolidate::paper(q)), online};
       for (std::size_t s = 0; s < before; ++s) {
         const Set features = naive::make(Family::kClusters, 30, 9, s / 2, s);
         failing.learn(features, how_to("task " + std::to_string(s / 2), 0.3));
@@ -360,7 +360,7 @@ TEST_F(MemoryLearn, CallsThatMakeNoSense) {
   expect_error(Error::Kind::kUsage, [] { Memory(0, 10); });
   expect_error(Error::Kind::kUsage, [] { Memory(10, 0); });
   for (const double q : {-0.01, 1.01, std::nan(""), HUGE_VAL}) {
-    expect_error(Error::Kind::kUsage, [q] { Memory(10, 10, q); });
+    expect_error(Error::Kind::kUsage, [q] { Memory(10, 10, Consolidate::paper(q)); });
   }
 
   Memory memory(4, 10);
@@ -391,7 +391,7 @@ TEST_F(MemoryLearn, CallsThatMakeNoSense) {
 
 TEST_F(MemoryLearn, OneVectorOfOneNumber) {
   for (const double q : {0.0, 0.75, 1.0}) {
-    Memory memory(1, 1, q);
+    Memory memory(1, 1, Consolidate::paper(q));
     naive::Twin twin(1, 1, q);
     for (const float value : {1.0f, 1.0f, -4.0f, 0.5f, 100.0f, -0.0f, 0.0f}) {
       Set one(1, 1);
@@ -436,7 +436,7 @@ TEST_F(MemoryLearn, RecordsWhatItLearned) {
   EXPECT_EQ(memory.radii()[0], kInfinity);
   EXPECT_EQ(memory.capacity(), 30u);
   EXPECT_EQ(memory.dimension(), 6u);
-  EXPECT_EQ(memory.q(), 0.75);
+  EXPECT_EQ(memory.consolidation().q, 0.75);
 }
 
 }  // namespace

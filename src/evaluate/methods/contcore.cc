@@ -1,4 +1,4 @@
-// The paper's method: the memory itself.
+// The continual memory itself, by either rule.
 #include "contcore/memory.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace {
 
 class ContCore : public Method {
  public:
-  ContCore(const MethodOptions& options, bool online)
-      : p_(options.p), online_(online), memory_(options.dimension, options.m, options.q) {}
+  ContCore(const MethodOptions& options, Consolidate::Rule rule, bool online)
+      : p_(options.p), online_(online), memory_(options.dimension, options.m, {rule, options.q}) {}
 
   void learn(const TaskFeatures& task, Threads& threads, const Progress& progress) override {
     LearnHow how;
@@ -58,10 +58,16 @@ class ContCore : public Method {
 }  // namespace
 
 std::unique_ptr<Method> make_contcore(const MethodOptions& options) {
-  return std::make_unique<ContCore>(options, false);
+  return std::make_unique<ContCore>(options, Consolidate::Rule::kShare, false);
 }
 std::unique_ptr<Method> make_contcore_online(const MethodOptions& options) {
-  return std::make_unique<ContCore>(options, true);
+  return std::make_unique<ContCore>(options, Consolidate::Rule::kShare, true);
+}
+std::unique_ptr<Method> make_contcore_paper(const MethodOptions& options) {
+  return std::make_unique<ContCore>(options, Consolidate::Rule::kPaper, false);
+}
+std::unique_ptr<Method> make_contcore_paper_online(const MethodOptions& options) {
+  return std::make_unique<ContCore>(options, Consolidate::Rule::kPaper, true);
 }
 
 }  // namespace contcore

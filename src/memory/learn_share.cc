@@ -1,0 +1,199 @@
+// Learning by equal shares: a task expands on what it has itself, and each task keeps the first of
+// its own order. docs/memory.md has the reasons and the proof of the certificate.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/rows.h"
+#include "contcore/greedy.h"
+#include "memory/online.h"
+#include "memory/share.h"
+#include "memory/state.h"
+
+namespace contcore {
+namespace {
+
+std::vector<std::uint32_t> places_of(const Joined& all, std::int32_t task) {
+  std::vector<std::uint32_t> places;
+  for (std::uint32_t i = 0; i < all.origin.size(); ++i) {
+    if (all.origin[i] == task) places.push_back(i);
+  }
+  return places;
+}
+
+}  // namespace
+
+// More picks than a task's share could never stay, so they need not be made: the radius of the
+// first that is not made is then the covering radius.
+std::size_t Memory::State::most_picks(std::size_t task, std::size_t own, std::size_t n) const {
+  std::vector<std::size_t> sizes(std::max(tasks.size(), task + 1), 0);
+  for (const std::uint32_t slot : order) ++sizes[static_cast<std::size_t>(origin[slot])];
+  sizes[task] = own + n;
+  return std::clamp<std::size_t>(equal_shares(sizes, capacity)[task], 1, n);
+}
+
+std::unique_ptr<Memory::State> Memory::State::learn_share(VectorView features,
+                                                          const LearnHow& learning,
+                                                          Threads& threads) {
+  std::unique_ptr<State> next = emptied();
+  const std::int32_t task = next->task_index(learning.task);
+  TaskRecord& record = next->tasks[static_cast<std::size_t>(task)];
+  Joined all = joined();
+  const std::vector<std::uint32_t> own = places_of(all, task);
+  GreedyOptions options;
+  options.count =
+      most_picks(static_cast<std::size_t>(task), own.size(), picks_of(learning.p, features.rows));
+  options.memory_limit = learning.memory_limit;
+  options.points_name = fmt::format("task '{}'", learning.task);
+  options.base_name = "memory";
+  options.progress = part_of(learning.progress, 0.0, 0.98);
+  const GreedyResult expansion =
+      greedy_sample(features, gather(all.vectors.view(), own).view(), options, threads);
+
+  const Admission admission =
+      admit(all.origin, all.radius, next->tasks.size(), task, expansion.radii, capacity);
+  const bool whole = admission.picks == expansion.picks.size();
+  const float epsilon = whole ? expansion.covering_radius : expansion.radii[admission.picks];
+  const float covered = bound(static_cast<double>(epsilon));
+  std::vector<std::int64_t> picks = expansion.picks;
+  picks.resize(admission.picks);
+  join(all, gather(features, picks));
+  all.origin.resize(all.vectors.rows(), task);
+  all.radius.insert(all.radius.end(), expansion.radii.begin(),
+                    expansion.radii.begin() + static_cast<std::ptrdiff_t>(picks.size()));
+  all.slack.resize(all.vectors.rows(), 0);
+  if (record.patches == 0) {
+    record.covering = covered;
+  } else {
+    for (std::size_t i = 0; i < all.origin.size(); ++i) {
+      if (all.origin[i] == task) all.slack[i] = std::max(all.slack[i], covered);
+    }
+    if (own.empty() && picks.empty()) record.covering = std::numeric_limits<float>::infinity();
+  }
+  report(learning.progress, 1);
+  next->settle(all, {others(all.origin.size(), admission.dropped), admission.dropped, 0}, threads);
+  remember(record, learning, features.rows, picks.size(), expansion.covering_radius, 0);
+  next->calibration = std::move(calibration);
+  return next;
+}
+
+void Memory::State::learn_share_online(VectorView features, const LearnHow& learning,
+                                       Threads& threads) {
+  const auto known = std::find_if(tasks.begin(), tasks.end(), [&](const TaskRecord& record) {
+    return record.name == learning.task;
+  });
+  const auto task = static_cast<std::int32_t>(known - tasks.begin());
+  const std::size_t own = own_slots(task).size();
+  const std::size_t n = most_picks(static_cast<std::size_t>(task), own,
+                                   std::min(picks_of(learning.p, features.rows), features.rows));
+  make_room(n);
+  // An index that is made anew while vectors come in would be of slots in any order; of vectors
+  // equally near the first in the memory's order is to be found, as in learn_share().
+  if (index && slot_of_id.size() + n > indexed + indexed / 4) lay(slots.rows());
+  Expansion expansion;
+  if (own > 0) {
+    expansion = expand_few(features, nearest_own(features, task, threads).squared, n);
+  } else {
+    GreedyOptions options;
+    options.count = n;
+    options.points_name = fmt::format("task '{}'", learning.task);
+    const GreedyResult found = greedy_sample(features, {}, options, threads);
+    expansion.picks.assign(found.picks.begin(), found.picks.end());
+    expansion.radii = found.radii;
+    expansion.covering_radius = found.covering_radius;
+  }
+  // From here on nothing throws, but for lack of memory.
+  TaskRecord& record = tasks[static_cast<std::size_t>(task_index(learning.task))];
+  const Admission admission = admit(choose(origin, order), choose(radius, order), tasks.size(),
+                                    task, expansion.radii, capacity);
+  const bool whole = admission.picks == expansion.picks.size();
+  const float epsilon = whole ? expansion.covering_radius : expansion.radii[admission.picks];
+  const float covered = bound(static_cast<double>(epsilon));
+  const bool first = record.patches == 0;
+  if (first) {
+    record.covering = covered;
+  } else {
+    for (const std::uint32_t slot : own_slots(task)) slack[slot] = std::max(slack[slot], covered);
+    if (own == 0 && admission.picks == 0) {
+      record.covering = std::numeric_limits<float>::infinity();
+    }
+  }
+  const auto* values = static_cast<const float*>(features.data);
+  for (std::size_t i = 0; i < admission.picks; ++i) {
+    put(values + expansion.picks[i] * features.cols, task, expansion.radii[i], first ? 0 : covered,
+        threads);
+  }
+  remember(record, learning, features.rows, admission.picks, expansion.covering_radius, 0);
+  if (admission.dropped.empty()) return;
+  const std::vector<std::uint32_t> left = choose(order, admission.dropped);
+  const Joined gone = {gather(slots.view(), left), choose(origin, left), choose(radius, left),
+                       choose(slack, left)};
+  order = choose(order, others(order.size(), admission.dropped));
+  leave(left);
+  cover_left(gone, threads);
+}
+
+Consolidation Memory::State::share_out(const Joined& all, std::size_t m) const {
+  const Admission admission = admit(all.origin, all.radius, tasks.size(), -1, {}, m);
+  return {others(all.origin.size(), admission.dropped), admission.dropped, 0};
+}
+
+void Memory::State::meet(Joined& all, Joined& more, const std::vector<TaskRecord>& theirs,
+                         Threads& threads) {
+  std::vector<std::uint32_t> stay;  // places in `more`, in their new order
+  std::vector<float> radii;
+  for (const TaskRecord& record : theirs) {
+    const std::int32_t task = task_index(record.name);
+    float& covering = tasks[static_cast<std::size_t>(task)].covering;
+    const std::vector<std::uint32_t> ours = places_of(all, task);
+    const std::vector<std::uint32_t> others = places_of(more, task);
+    if (ours.empty() || others.empty()) {
+      covering = std::max(covering, record.covering);
+      stay.insert(stay.end(), others.begin(), others.end());
+      for (const std::uint32_t i : others) radii.push_back(more.radius[i]);
+      continue;
+    }
+    GreedyOptions options;
+    options.count = others.size();
+    const GreedyResult expansion =
+        greedy_sample(gather(more.vectors.view(), others).view(),
+                      gather(all.vectors.view(), ours).view(), options, threads);
+    float late = record.covering;
+    for (const std::uint32_t i : others) late = std::max(late, more.slack[i]);
+    late = bound(static_cast<double>(late));
+    for (const std::uint32_t i : ours) all.slack[i] = std::max(all.slack[i], late);
+    for (const std::int64_t pick : expansion.picks) {
+      stay.push_back(others[static_cast<std::size_t>(pick)]);
+      more.slack[stay.back()] = late;
+    }
+    radii.insert(radii.end(), expansion.radii.begin(), expansion.radii.end());
+  }
+  more = gather(more, stay);
+  more.radius = std::move(radii);
+}
+
+void Memory::State::cover_left(const Joined& left, Threads& threads) {
+  std::vector<std::vector<std::uint32_t>> relied(tasks.size());  // on by later learning
+  for (std::uint32_t i = 0; i < left.origin.size(); ++i) {
+    const auto task = static_cast<std::size_t>(left.origin[i]);
+    tasks[task].covering =
+        std::max(tasks[task].covering, bound(static_cast<double>(left.radius[i])));
+    if (left.slack[i] > 0) relied[task].push_back(i);
+  }
+  for (std::size_t task = 0; task < relied.size(); ++task) {
+    if (relied[task].empty()) continue;
+    const auto own = static_cast<std::int32_t>(task);
+    if (own_slots(own).empty()) {
+      tasks[task].covering = std::numeric_limits<float>::infinity();
+      continue;
+    }
+    const Nearest stay =
+        nearest_own(gather(left.vectors.view(), relied[task]).view(), own, threads);
+    for (std::size_t i = 0; i < relied[task].size(); ++i) {
+      pass_slack(left.slack[relied[task][i]], stay.squared[i], stay.slots[i]);
+    }
+  }
+}
+
+}  // namespace contcore
