@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,6 +29,8 @@ struct NearestResult {
 /// often, cheap to change.
 class NearestIndex {
  public:
+  using Among = std::function<bool(std::int64_t id)>;
+
   /// An index of the vectors, whose ids are 0, 1, 2, … The vectors are not copied and must stay
   /// where they are as long as the index does. Throws Error (kInput) on values that are not finite
   /// (`name` is what the message calls them).
@@ -48,10 +51,12 @@ class NearestIndex {
   /// (kUsage) on an id that is not there or named twice, and then removes none.
   void drop(std::span<const std::int64_t> ids);
 
-  /// Searches k ≥ 1 neighbours for each query. Safe to call from several threads at once, each
+  /// Searches k ≥ 1 neighbours for each query, among those with an id for which `among` is true, if
+  /// it is given. Safe to call from several threads at once, each
   /// with a crew of its own.
   NearestResult search(VectorView queries, std::size_t k, Threads& threads,
-                       const std::string& name = "queries", const Progress& progress = {}) const;
+                       const std::string& name = "queries", const Progress& progress = {},
+                       const Among& among = {}) const;
 
  private:
   struct Index;

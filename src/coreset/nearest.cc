@@ -59,7 +59,8 @@ struct Query {
 };
 
 struct Scratch {
-  std::vector<float> most;  // of each query and tile
+  const std::uint64_t* wanted = nullptr;  // of each tile, the bits of those that may be found
+  std::vector<float> most;                // of each query and tile
   std::vector<std::uint32_t> places;
   std::vector<std::uint32_t> near;
   std::vector<const float*> sketches;
@@ -155,12 +156,14 @@ struct NearestIndex::Index {
   }
 
   NearestResult search(VectorView queries, std::size_t k, Threads& threads, const std::string& name,
-                       const Progress& progress) const {
+                       const Progress& progress, const Among& among) const {
+    const std::vector<std::uint64_t> wanted = tiles.held(among);
     NearestResult result;
     result.k = k;
     result.distances.assign(queries.rows * k, kInfinity);
     result.ids.assign(queries.rows * k, Tiles::kFree);
     std::vector<Scratch> scratch(threads.count());
+    for (Scratch& s : scratch) s.wanted = wanted.data();
     for_batches(queries, name, threads,
                 [&](std::size_t at, const VectorView& batch, const Vectors& sketches) {
                   const std::size_t n = batch.rows;
@@ -267,11 +270,15 @@ struct NearestIndex::Index {
   // Measures the k that look nearest of the tile that has the one that looks nearest of all.
   void guess(Query& q, const ByteQuery& bytes, const float* most, std::size_t k,
              Scratch& scratch) const {
-    const auto t = static_cast<std::size_t>(std::max_element(most, most + tiles.tiles()) - most);
+    std::size_t t = tiles.tiles();
+    for (std::size_t i = 0; i < tiles.tiles(); ++i) {
+      if (scratch.wanted[i] != 0 && (t == tiles.tiles() || most[i] > most[t])) t = i;
+    }
+    if (t == tiles.tiles()) return;  // nothing to be found
     float values[kernels::kTile];
     look_into(bytes, t, values);
     scratch.order.clear();
-    for (std::uint64_t bits = tiles.held(t); bits != 0; bits &= bits - 1) {
+    for (std::uint64_t bits = scratch.wanted[t]; bits != 0; bits &= bits - 1) {
       const auto lane = static_cast<std::size_t>(std::countr_zero(bits));
       scratch.order.push_back(
           {values[lane], static_cast<std::uint32_t>(t * kernels::kTile + lane)});
@@ -294,7 +301,7 @@ struct NearestIndex::Index {
     scratch.sketches.clear();
     for (const std::uint32_t lane : lanes) {
       const auto place = static_cast<std::uint32_t>(t * kernels::kTile + lane);
-      if ((tiles.held(t) >> lane & 1) == 0) continue;
+      if ((scratch.wanted[t] >> lane & 1) == 0) continue;
       if (std::binary_search(q.first.begin(), q.first.end(), place)) continue;
       scratch.order.push_back({0, place});
       scratch.sketches.push_back(tiles.sketch_of(place));
@@ -383,7 +390,7 @@ struct NearestIndex::Index {
     for (std::size_t at = 0; at < tiles.places();) {
       std::size_t n = 0;
       for (; at < tiles.places() && n < kVectors; ++at) {
-        if (tiles.id(at) == Tiles::kFree) continue;
+        if ((scratch.wanted[at / kernels::kTile] >> at % kernels::kTile & 1) == 0) continue;
         scratch.rows[n] = tiles.row(at, scratch.widened.data() + n * d);
         places[n++] = static_cast<std::uint32_t>(at);
       }
@@ -435,13 +442,14 @@ std::int64_t NearestIndex::add(VectorView vectors, Threads& threads, const std::
 void NearestIndex::drop(std::span<const std::int64_t> ids) { index_->drop(ids); }
 
 NearestResult NearestIndex::search(VectorView queries, std::size_t k, Threads& threads,
-                                   const std::string& name, const Progress& progress) const {
+                                   const std::string& name, const Progress& progress,
+                                   const Among& among) const {
   if (k == 0) throw Error(Error::Kind::kUsage, "k must be at least 1");
   if (queries.cols != index_->d) {
     throw Error(Error::Kind::kInput, fmt::format("{} has {} dimensions, but the memory has {}",
                                                  name, queries.cols, index_->d));
   }
-  return index_->search(queries, k, threads, name, progress);
+  return index_->search(queries, k, threads, name, progress, among);
 }
 
 }  // namespace contcore

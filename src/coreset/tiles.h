@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "contcore/nearest.h"
 #include "contcore/threads.h"
 #include "contcore/vectors.h"
 #include "coreset/bytes.h"
@@ -41,8 +42,8 @@ class Tiles {
   const float* row(std::size_t place, float* scratch) const {
     return slots_[place].vector.row(0, scratch);
   }
-  /// The bits of a tile's places that hold a vector.
-  std::uint64_t held(std::size_t tile) const { return held_[tile]; }
+  /// Of each tile, the bits of the places that hold a vector (with one of certain ids).
+  std::vector<std::uint64_t> held(const NearestIndex::Among& among) const;
 
   const ByteTile& tile(std::size_t t) const { return bytes_[t]; }
   /// No tile has a larger error.

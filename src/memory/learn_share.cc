@@ -22,15 +22,21 @@ std::vector<std::uint32_t> places_of(const Joined& all, std::int32_t task) {
   return places;
 }
 
+// What the i-th pick must be farther than to come in: nothing while there is room, then the radius
+// of the vector that leaves for it, the smallest of its task first.
+std::vector<float> to_come_in(std::vector<float> radii, std::size_t room) {
+  std::sort(radii.begin(), radii.end());
+  radii.insert(radii.begin(), room, 0.0F);
+  return radii;
+}
+
 }  // namespace
 
-// More picks than a task's share could never stay, so they need not be made: the radius of the
-// first that is not made is then the covering radius.
-std::size_t Memory::State::most_picks(std::size_t task, std::size_t own, std::size_t n) const {
-  std::vector<std::size_t> sizes(std::max(tasks.size(), task + 1), 0);
+std::size_t Memory::State::share_of(std::int32_t task, std::size_t vectors) const {
+  std::vector<std::size_t> sizes(std::max(tasks.size(), static_cast<std::size_t>(task) + 1), 0);
   for (const std::uint32_t slot : order) ++sizes[static_cast<std::size_t>(origin[slot])];
-  sizes[task] = own + n;
-  return std::clamp<std::size_t>(equal_shares(sizes, capacity)[task], 1, n);
+  sizes[static_cast<std::size_t>(task)] = vectors;
+  return equal_shares(sizes, capacity)[static_cast<std::size_t>(task)];
 }
 
 std::unique_ptr<Memory::State> Memory::State::learn_share(VectorView features,
@@ -42,8 +48,10 @@ std::unique_ptr<Memory::State> Memory::State::learn_share(VectorView features,
   Joined all = joined();
   const std::vector<std::uint32_t> own = places_of(all, task);
   GreedyOptions options;
-  options.count =
-      most_picks(static_cast<std::size_t>(task), own.size(), picks_of(learning.p, features.rows));
+  // More picks than the share could never stay, so they need not be made: the radius of the first
+  // that is not made is the covering radius.
+  const std::size_t n = picks_of(learning.p, features.rows);
+  options.count = std::clamp<std::size_t>(share_of(task, own.size() + n), 1, n);
   options.memory_limit = learning.memory_limit;
   options.points_name = fmt::format("task '{}'", learning.task);
   options.base_name = "memory";
@@ -73,7 +81,7 @@ std::unique_ptr<Memory::State> Memory::State::learn_share(VectorView features,
   }
   report(learning.progress, 1);
   next->settle(all, {others(all.origin.size(), admission.dropped), admission.dropped, 0}, threads);
-  remember(record, learning, features.rows, picks.size(), expansion.covering_radius, 0);
+  remember(record, learning, features.rows, picks.size(), epsilon, 0);
   next->calibration = std::move(calibration);
   return next;
 }
@@ -84,16 +92,19 @@ void Memory::State::learn_share_online(VectorView features, const LearnHow& lear
     return record.name == learning.task;
   });
   const auto task = static_cast<std::int32_t>(known - tasks.begin());
-  const std::size_t own = own_slots(task).size();
-  const std::size_t n = most_picks(static_cast<std::size_t>(task), own,
-                                   std::min(picks_of(learning.p, features.rows), features.rows));
+  const std::vector<float> radii = choose(radius, own_slots(task));
+  const std::size_t own = radii.size();
+  const std::size_t all = std::min(picks_of(learning.p, features.rows), features.rows);
+  const std::size_t share = share_of(task, own + all);
+  const std::size_t n = std::clamp<std::size_t>(share, 1, all);
   make_room(n);
   // An index that is made anew while vectors come in would be of slots in any order; of vectors
   // equally near the first in the memory's order is to be found, as in learn_share().
   if (index && slot_of_id.size() + n > indexed + indexed / 4) lay(slots.rows());
   Expansion expansion;
   if (own > 0) {
-    expansion = expand_few(features, nearest_own(features, task, threads).squared, n);
+    expansion = expand_few(features, nearest(features, threads, task).squared, n,
+                           to_come_in(radii, share - std::min(share, own)));
   } else {
     GreedyOptions options;
     options.count = n;
@@ -124,7 +135,7 @@ void Memory::State::learn_share_online(VectorView features, const LearnHow& lear
     put(values + expansion.picks[i] * features.cols, task, expansion.radii[i], first ? 0 : covered,
         threads);
   }
-  remember(record, learning, features.rows, admission.picks, expansion.covering_radius, 0);
+  remember(record, learning, features.rows, admission.picks, epsilon, 0);
   if (admission.dropped.empty()) return;
   const std::vector<std::uint32_t> left = choose(order, admission.dropped);
   const Joined gone = {gather(slots.view(), left), choose(origin, left), choose(radius, left),
@@ -188,8 +199,7 @@ void Memory::State::cover_left(const Joined& left, Threads& threads) {
       tasks[task].covering = std::numeric_limits<float>::infinity();
       continue;
     }
-    const Nearest stay =
-        nearest_own(gather(left.vectors.view(), relied[task]).view(), own, threads);
+    const Nearest stay = nearest(gather(left.vectors.view(), relied[task]).view(), threads, own);
     for (std::size_t i = 0; i < relied[task].size(); ++i) {
       pass_slack(left.slack[relied[task][i]], stay.squared[i], stay.slots[i]);
     }

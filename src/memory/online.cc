@@ -134,7 +134,8 @@ class Rest {
 
 }  // namespace
 
-Expansion expand_few(VectorView points, std::vector<float> squared, std::size_t n) {
+Expansion expand_few(VectorView points, std::vector<float> squared, std::size_t n,
+                     const std::vector<float>& beyond) {
   Expansion result;
   std::vector<float> scratch(points.cols);
   std::vector<const float*> rows(points.rows);
@@ -142,16 +143,18 @@ Expansion expand_few(VectorView points, std::vector<float> squared, std::size_t 
   std::vector<float> to_pick(points.rows);
   for (;;) {
     const auto farthest = std::max_element(squared.begin(), squared.end());
-    if (result.picks.size() == n || *farthest == 0) {
-      result.covering_radius = std::sqrt(*farthest);
+    const float far = std::sqrt(*farthest);
+    const std::size_t i = result.picks.size();
+    if (i == n || *farthest == 0 || (!beyond.empty() && far <= beyond[i])) {
+      result.covering_radius = far;
       return result;
     }
     const auto pick = static_cast<std::size_t>(farthest - squared.begin());
     result.picks.push_back(static_cast<std::uint32_t>(pick));
-    result.radii.push_back(std::sqrt(*farthest));
+    result.radii.push_back(far);
     kernels::squared_distances(&rows[pick], 1, rows.data(), rows.size(), points.cols,
                                to_pick.data());
-    for (std::size_t i = 0; i < points.rows; ++i) squared[i] = std::min(squared[i], to_pick[i]);
+    for (std::size_t j = 0; j < points.rows; ++j) squared[j] = std::min(squared[j], to_pick[j]);
   }
 }
 

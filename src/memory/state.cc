@@ -12,14 +12,12 @@
 
 #include "base/rows.h"
 #include "contcore/distance.h"
-#include "coreset/kernels.h"
 
 namespace contcore {
 namespace {
 
 constexpr std::size_t kSpareSlots = 256;
-constexpr int kThinnest = 8;           // half powers of two
-constexpr std::size_t kStrangers = 8;  // measured together
+constexpr int kThinnest = 8;  // half powers of two
 
 std::string utc_now() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
@@ -49,7 +47,7 @@ void remember(TaskRecord& record, const LearnHow& how, std::size_t patches, std:
   record.images += how.images;
   record.patches += patches;
   record.picked += picked;
-  record.epsilon = std::max(record.epsilon, epsilon);
+  if (std::isfinite(epsilon)) record.epsilon = std::max(record.epsilon, epsilon);
   record.epsilon_hat = std::max(record.epsilon_hat, epsilon_hat);
   record.learned = how.time.empty() ? utc_now() : how.time;
 }
@@ -120,8 +118,16 @@ void Memory::State::lay(std::size_t rows) {
   slots = std::move(laid);
 }
 
-Memory::State::Nearest Memory::State::nearest(VectorView patches, Threads& threads) const {
-  const NearestResult found = searchable(threads).search(patches, 1, threads, "patches");
+Memory::State::Nearest Memory::State::nearest(VectorView patches, Threads& threads,
+                                              std::optional<std::int32_t> task) const {
+  const NearestIndex& whole = searchable(threads);
+  NearestIndex::Among among;
+  if (task) {
+    among = [&](std::int64_t id) {
+      return origin[slot_of_id[static_cast<std::size_t>(id)]] == *task;
+    };
+  }
+  const NearestResult found = whole.search(patches, 1, threads, "patches", {}, among);
   Nearest result;
   result.slots.resize(patches.rows);
   result.squared.resize(patches.rows);
@@ -133,40 +139,6 @@ Memory::State::Nearest Memory::State::nearest(VectorView patches, Threads& threa
         squared_distance(patches.row(i, scratch.data()), slots.row(slot), dimension);
   }
   return result;
-}
-
-Memory::State::Nearest Memory::State::nearest_own(VectorView patches, std::int32_t task,
-                                                  Threads& threads) const {
-  Nearest found = nearest(patches, threads);
-  std::vector<std::size_t> strangers;  // nearest to a vector of another task
-  for (std::size_t i = 0; i < patches.rows; ++i) {
-    if (origin[found.slots[i]] != task) strangers.push_back(i);
-  }
-  if (strangers.empty()) return found;
-  const std::vector<std::uint32_t> own = own_slots(task);
-  std::vector<const float*> rows;
-  rows.reserve(own.size());
-  for (const std::uint32_t slot : own) rows.push_back(slots.row(slot));
-  const std::size_t groups = (strangers.size() + kStrangers - 1) / kStrangers;
-  threads.run(groups, [&](std::size_t group, std::size_t) {
-    const std::size_t begin = group * kStrangers;
-    const std::size_t count = std::min(kStrangers, strangers.size() - begin);
-    std::vector<float> scratch(count * dimension);
-    std::vector<const float*> queries;
-    for (std::size_t i = 0; i < count; ++i) {
-      queries.push_back(patches.row(strangers[begin + i], scratch.data() + i * dimension));
-    }
-    std::vector<float> squared(count * own.size());
-    kernels::squared_distances(queries.data(), count, rows.data(), rows.size(), dimension,
-                               squared.data());
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto first = squared.begin() + static_cast<std::ptrdiff_t>(i * own.size());
-      const auto best = std::min_element(first, first + static_cast<std::ptrdiff_t>(own.size()));
-      found.slots[strangers[begin + i]] = own[static_cast<std::size_t>(best - first)];
-      found.squared[strangers[begin + i]] = *best;
-    }
-  });
-  return found;
 }
 
 std::vector<Vectors> Memory::State::shells(std::int32_t task) const {

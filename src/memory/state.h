@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,14 +59,14 @@ struct Memory::State {
 
   /// Lays the slots anew, in order, with room for `rows`.
   void lay(std::size_t rows);
-  /// Nearest vector of each patch: slots, and canonical squared distances.
+  /// Nearest vector of each patch: slots, and canonical squared distances. Of those of one task, if
+  /// it is given; it must have some.
   struct Nearest {
     std::vector<std::uint32_t> slots;
     std::vector<float> squared;
   };
-  Nearest nearest(VectorView patches, Threads& threads) const;
-  /// The same among the vectors of one task, which must have some.
-  Nearest nearest_own(VectorView patches, std::int32_t task, Threads& threads) const;
+  Nearest nearest(VectorView patches, Threads& threads,
+                  std::optional<std::int32_t> task = std::nullopt) const;
 
   /// A task's vectors by the order that expansion took them in, in shells: the first shell is what
   /// it would be left with at a sixteenth of its vectors, and each next one what it would have more
@@ -83,8 +84,8 @@ struct Memory::State {
   void learn_paper_online(VectorView features, const LearnHow& how, Threads& threads);
   std::unique_ptr<State> learn_share(VectorView features, const LearnHow& how, Threads& threads);
   void learn_share_online(VectorView features, const LearnHow& how, Threads& threads);
-  /// How many of n picks a task may have the room for.
-  std::size_t most_picks(std::size_t task, std::size_t own, std::size_t n) const;
+  /// Share of a task if it had so many vectors.
+  std::size_t share_of(std::int32_t task, std::size_t vectors) const;
   /// Each task keeps its share of m.
   Consolidation share_out(const Joined& all, std::size_t m) const;
 

@@ -117,7 +117,8 @@ struct ShareTwin : naive::Twin {
     record.images += how.images;
     record.patches += features.n;
     record.picked += stayed;
-    record.epsilon = std::max(record.epsilon, expansion.covering_radius);
+    const float next = stayed < picks.size() ? expansion.radii[stayed] : expansion.covering_radius;
+    if (std::isfinite(next)) record.epsilon = std::max(record.epsilon, next);
   }
 };
 
