@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "base/rows.h"
 #include "contcore/greedy.h"
@@ -100,7 +101,8 @@ void Memory::State::learn_share_online(VectorView features, const LearnHow& lear
   make_room(n);
   // An index that is made anew while vectors come in would be of slots in any order; of vectors
   // equally near the first in the memory's order is to be found, as in learn_share().
-  if (index && slot_of_id.size() + n > indexed + indexed / 4) lay(slots.rows());
+  if (index && (worn(task, own) || slot_of_id.size() + n > indexed + indexed / 4))
+    lay(slots.rows());
   Expansion expansion;
   if (own > 0) {
     expansion = expand_few(features, nearest(features, threads, task).squared, n,
@@ -148,6 +150,23 @@ void Memory::State::learn_share_online(VectorView features, const LearnHow& lear
 Consolidation Memory::State::share_out(const Joined& all, std::size_t m) const {
   const Admission admission = admit(all.origin, all.radius, tasks.size(), -1, {}, m);
   return {others(all.origin.size(), admission.dropped), admission.dropped, 0};
+}
+
+void Memory::State::copy_shares(State& smaller, Threads& threads) const {
+  const std::vector<std::uint32_t> dropped =
+      admit(choose(origin, order), choose(radius, order), tasks.size(), -1, {}, smaller.capacity)
+          .dropped;
+  const std::vector<std::uint32_t> stay = choose(order, others(order.size(), dropped));
+  const std::vector<std::uint32_t> left = choose(order, dropped);
+  smaller.slots = gather(slots.view(), stay);
+  smaller.origin = choose(origin, stay);
+  smaller.radius = choose(radius, stay);
+  smaller.slack = choose(slack, stay);
+  smaller.order.resize(stay.size());
+  std::iota(smaller.order.begin(), smaller.order.end(), 0U);
+  smaller.cover_left(
+      {gather(slots.view(), left), choose(origin, left), choose(radius, left), choose(slack, left)},
+      threads);
 }
 
 void Memory::State::meet(Joined& all, Joined& more, const std::vector<TaskRecord>& theirs,

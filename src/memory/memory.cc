@@ -280,19 +280,21 @@ Memory Memory::shrink(std::size_t count, Threads& threads) const {
   smaller.source = source;
   State& next = *smaller.state_;
   next.tasks = state_->tasks;
-  const Joined all = state_->joined();
-  Consolidation kept;
   if (state_->how.rule == Consolidate::Rule::kShare) {
-    kept = state_->share_out(all, count);
-  } else if (state_->greedy_order && count < size()) {
-    kept.kept.resize(count);
-    std::iota(kept.kept.begin(), kept.kept.end(), 0U);
-    kept.dropped = others(size(), kept.kept);
+    state_->copy_shares(next, threads);
   } else {
-    kept = consolidate(all.vectors.view(), count, 0, 0, threads, {});
+    const Joined all = state_->joined();
+    Consolidation kept;
+    if (state_->greedy_order && count < size()) {
+      kept.kept.resize(count);
+      std::iota(kept.kept.begin(), kept.kept.end(), 0U);
+      kept.dropped = others(size(), kept.kept);
+    } else {
+      kept = consolidate(all.vectors.view(), count, 0, 0, threads, {});
+    }
+    next.settle(all, kept, threads);
+    next.greedy_order = state_->greedy_order || !kept.dropped.empty();
   }
-  next.settle(all, kept, threads);
-  next.greedy_order = state_->greedy_order || !kept.dropped.empty();
   next.calibration = state_->calibration.copy();
   next.calibration.trim(Calibration::budget(count), next.tasks.size());
   smaller.recalibrate(threads);

@@ -17,7 +17,8 @@ namespace contcore {
 namespace {
 
 constexpr std::size_t kSpareSlots = 256;
-constexpr int kThinnest = 8;  // half powers of two
+constexpr std::uint64_t kWorn = 16;  // what indexing a vector takes, in full distances
+constexpr int kThinnest = 8;         // half powers of two
 
 std::string utc_now() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
@@ -89,12 +90,21 @@ const NearestIndex& Memory::State::searchable(Threads& threads) const {
   }
   made->drop(empty);
   indexed = used;
+  measured = 0;
+  indexed_of.assign(tasks.size(), 0);
+  for (const std::uint32_t slot : order) ++indexed_of[static_cast<std::size_t>(origin[slot])];
   slot_of_id.resize(used);
   std::iota(slot_of_id.begin(), slot_of_id.end(), 0U);
   id_of_slot.resize(slots.rows());
   std::iota(id_of_slot.begin(), id_of_slot.end(), std::int64_t{0});
   index = std::move(made);
   return *index;
+}
+
+bool Memory::State::worn(std::int32_t task, std::size_t own) const {
+  const auto t = static_cast<std::size_t>(task);
+  const std::size_t then = t < indexed_of.size() ? indexed_of[t] : 0;
+  return measured > kWorn * indexed && own > then + then / 2;
 }
 
 void Memory::State::lay(std::size_t rows) {
@@ -128,6 +138,7 @@ Memory::State::Nearest Memory::State::nearest(VectorView patches, Threads& threa
     };
   }
   const NearestResult found = whole.search(patches, 1, threads, "patches", {}, among);
+  measured += found.exact;
   Nearest result;
   result.slots.resize(patches.rows);
   result.squared.resize(patches.rows);

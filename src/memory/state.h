@@ -54,6 +54,12 @@ struct Memory::State {
   mutable std::vector<std::int64_t> id_of_slot;
   std::unique_ptr<Neighbours> neighbours;
 
+  /// Whether a new index is worth its making, for searching a task that has `own` vectors now: the
+  /// sketch was made when it had far fewer, and does not tell them apart.
+  bool worn(std::int32_t task, std::size_t own) const;
+  mutable std::uint64_t measured = 0;           // full distances since it was made
+  mutable std::vector<std::size_t> indexed_of;  // and what each task had then
+
   std::size_t size() const { return order.size(); }
   const NearestIndex& searchable(Threads& threads) const;
 
@@ -88,6 +94,8 @@ struct Memory::State {
   std::size_t share_of(std::int32_t task, std::size_t vectors) const;
   /// Each task keeps its share of m.
   Consolidation share_out(const Joined& all, std::size_t m) const;
+  /// The same into a memory with room for fewer, which has the tasks and no vectors yet.
+  void copy_shares(State& smaller, Threads& threads) const;
 
   /// Before `more`, vectors of another memory whose tasks were `theirs`, is joined to `all`: a task
   /// that both know learns the other's vectors (share). Origins are tasks of this memory.
