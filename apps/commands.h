@@ -17,6 +17,7 @@ void add_analyze(CLI::App& app);
 void add_backbone(CLI::App& app);
 void add_sample(CLI::App& app);
 void add_nearest(CLI::App& app);
+void add_serve(CLI::App& app);
 void add_demo(CLI::App& app);
 
 }  // namespace contcore::app

@@ -104,6 +104,7 @@ void check_writable(const std::string& path) {
 
 void catch_interrupts() {
   handle(SIGINT, on_interrupt);
+  handle(SIGTERM, on_interrupt);
   handle(SIGBUS, on_bus_error);
   // A reader that goes away is an error of that write, not the end of the process.
   std::signal(SIGPIPE, SIG_IGN);

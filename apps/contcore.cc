@@ -79,6 +79,7 @@ int run(int argc, char** argv) {
   contcore::app::add_backbone(app);
   contcore::app::add_sample(app);
   contcore::app::add_nearest(app);
+  contcore::app::add_serve(app);
   contcore::app::add_demo(app);
   app.footer(
       "Example:\n"

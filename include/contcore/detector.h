@@ -78,7 +78,9 @@ class Detector {
 
   /// A memory from its file, with the backbone it was learned with: the one it names, or the file
   /// `backbone` if given. Throws Error (kInput) if that is another one.
-  static Detector open(const std::string& memory, const std::string& backbone = "");
+  /// `checksum` is given the file's (Memory::save).
+  static Detector open(const std::string& memory, const std::string& backbone = "",
+                       std::string* checksum = nullptr);
   ~Detector();
   Detector(Detector&&) noexcept;
   Detector& operator=(Detector&&) noexcept;
@@ -116,9 +118,10 @@ class Detector {
   /// What the backbone is, for people: its name, layers and the size of its input.
   std::string backbone_text() const;
 
+  struct Parts;  // for the service: src/detector/parts.h
+  std::unique_ptr<Parts> take_apart() &&;
+
  private:
-  struct Parts;
-  std::size_t task_named(const std::string& name) const;
   explicit Detector(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };

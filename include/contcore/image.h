@@ -105,4 +105,9 @@ struct Overlay {
 };
 Image draw_overlay(const Image& image, const Map& map, const Overlay& overlay);
 
+/// The same in layers to lay over the image, as PNG files with transparency: the heat from `low` to
+/// `high`, and the outline of what lies above `level`.
+std::vector<std::uint8_t> heat_png(const Map& map, float low, float high);
+std::vector<std::uint8_t> outline_png(const Map& map, float level);
+
 }  // namespace contcore

@@ -131,6 +131,8 @@ class Memory {
   /// Nothing when no image of the task is held out.
   std::optional<Threshold> threshold(std::size_t task, double false_alarms) const;
   std::vector<TaskState> states() const;
+  /// Scores of a task's held-out images, as they were when last scored.
+  std::vector<float> held_out_scores(std::size_t task) const;
 
   /// The task whose held-out images the patches resemble most, by their mean; nothing when no image
   /// is held out.
@@ -152,8 +154,12 @@ class Memory {
   /// Safetensors; the layout is in src/memory/file.cc and docs/formats.md. Saving replaces the file
   /// whole or not at all; opening throws Error: kInput on what is not a memory, kDamaged on one
   /// that is cut short or altered.
-  void save(const std::string& path) const;
-  static Memory open(const std::string& path);
+  /// The checksum of the file, in hexadecimal, is what tells one saved memory from another.
+  std::string save(const std::string& path) const;
+  static Memory open(const std::string& path, std::string* checksum = nullptr);
+
+  /// The same memory again, to be changed apart from this one.
+  Memory copy() const;
 
  private:
   struct State;

@@ -37,8 +37,8 @@ FileLock::FileLock(const std::string& path) : lock_path_(path + ".lock") {
       fd_ = -1;
       throw Error(Error::Kind::kInput,
                   reason == EWOULDBLOCK
-                      ? fmt::format("{}: another process is learning into it; wait until it is "
-                                    "done",
+                      ? fmt::format("{}: another process is learning into it or serves it; "
+                                    "wait until it is done",
                                     path)
                       : fmt::format("{}: cannot be locked: {}", lock_path_, std::strerror(reason)));
     }

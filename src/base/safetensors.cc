@@ -64,7 +64,7 @@ std::size_t size_of(const std::vector<std::size_t>& shape, std::size_t most) {
 
 }  // namespace
 
-void write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata,
+std::string write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata,
                        const std::vector<TensorView>& tensors) {
   std::string header = header_of(metadata, tensors);
   const std::uint64_t length = header.size();
@@ -75,6 +75,7 @@ void write_safetensors(const std::string& path, const std::map<std::string, std:
   const std::string digits = sha256(parts);
   header.replace(header.find(mark(zeros())), mark(zeros()).size(), mark(digits));
   write_whole(path, parts);
+  return digits;
 }
 
 Safetensors::Safetensors(const std::string& path, const std::string& kind)

@@ -32,9 +32,10 @@ struct TensorView {
       : name(std::move(n)), dtype("I32"), shape(std::move(s)), bytes(std::as_bytes(values)) {}
 };
 
-/// Writes a file whole or not at all. Throws Error (kInput) naming the file and the reason.
-void write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata,
-                       const std::vector<TensorView>& tensors);
+/// Writes a file whole or not at all, and returns its checksum. Throws Error (kInput) naming the
+/// file and the reason.
+std::string write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata,
+                              const std::vector<TensorView>& tensors);
 
 /// A file that was read, whole and found sound.
 class Safetensors {

@@ -13,9 +13,9 @@
 #include "base/peak_memory.h"
 #include "base/rows.h"
 #include "contcore/error.h"
-#include "detector/extractor.h"
 #include "detector/feature_store.h"
 #include "detector/in_order.h"
+#include "detector/parts.h"
 
 namespace contcore {
 namespace {
@@ -24,13 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kExtractShare = 0.85;     // of the time that learning takes, about
 constexpr std::size_t kImagesAtATime = 8;  // for each thread
-constexpr std::size_t kMostHeldOut = 64;   // images of a task
-constexpr std::size_t kOnlineHeldOut = 5;  // every so many online images, one is held out
-// Heat begins and is full at these parts of the threshold.
-constexpr float kCold = 0.6F;
-constexpr float kHot = 1.6F;
 constexpr double kDefaultP = 0.01;
-constexpr double kOnlineP = 0.1;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -52,22 +46,7 @@ std::vector<std::string> split(const std::string& text) {
   return names;
 }
 
-// Whether file i of n is held out: evenly spread.
-bool is_held_out(std::size_t i, std::size_t n, double part) {
-  if (n < 2 || part <= 0) return false;
-  const auto wanted = static_cast<std::size_t>(part * static_cast<double>(n) + 0.5);
-  const std::size_t held = std::clamp<std::size_t>(wanted, 1, std::min(kMostHeldOut, n - 1));
-  return (i + 1) * held / n > i * held / n;
-}
-
 }  // namespace
-
-struct Detector::Parts {
-  Parts(Backbone backbone, const Geometry& geometry, const PatchEmbedding& embedding, Memory m)
-      : extractor(std::move(backbone), geometry, embedding), memory(std::move(m)) {}
-  Extractor extractor;
-  Memory memory;
-};
 
 Detector::Detector(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Detector::~Detector() = default;
@@ -95,8 +74,9 @@ Detector::Detector(const DetectorOptions& options) {
       std::make_unique<Parts>(std::move(backbone), options.geometry, embedding, std::move(memory));
 }
 
-Detector Detector::open(const std::string& path, const std::string& backbone_file) {
-  Memory memory = Memory::open(path);
+Detector Detector::open(const std::string& path, const std::string& backbone_file,
+                        std::string* checksum) {
+  Memory memory = Memory::open(path, checksum);
   const auto said = [&](const std::string& key) -> const std::string& {
     const auto found = memory.source.find(key);
     if (found != memory.source.end()) return found->second;
@@ -139,12 +119,9 @@ void Detector::shrink(std::size_t count, Threads& threads) {
   parts_->memory = parts_->memory.shrink(count, threads);
 }
 
-std::string Detector::backbone_text() const {
-  const auto& source = parts_->memory.source;
-  const std::string crop = source.at("crop");
-  return fmt::format("{} ({}), images resized to {}{}", source.at("backbone"), source.at("layers"),
-                     source.at("resize"), crop == "none" ? "" : ", cropped to " + crop);
-}
+std::string Detector::backbone_text() const { return contcore::backbone_text(parts_->memory); }
+
+std::unique_ptr<Detector::Parts> Detector::take_apart() && { return std::move(parts_); }
 
 LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOptions& options,
                             Threads& threads) {
@@ -156,7 +133,7 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
   LearnReport report;
   LearnHow how;
   how.task = options.task;
-  how.p = options.p != 0 ? options.p : options.online ? kOnlineP : kDefaultP;
+  how.p = options.p != 0 ? options.p : options.online ? kOnlineRatio : kDefaultP;
 
   FeatureStore features(memory.dimension(), limit / 2);
   FeatureStore held(memory.dimension(), limit / 8);
@@ -222,25 +199,7 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
 
 void Detector::learn_online(const Image& image, const LearnOptions& options, Threads& threads) {
   const Patches patches = parts_->extractor.extract(image, threads);
-  Memory& memory = parts_->memory;
-  const auto& tasks = memory.tasks();
-  const auto known = std::find_if(tasks.begin(), tasks.end(), [&](const TaskRecord& record) {
-    return record.name == options.task;
-  });
-  if (known != tasks.end() && options.hold_out > 0) {
-    const auto task = static_cast<std::size_t>(known - tasks.begin());
-    const std::size_t held = memory.states()[task].held_out;
-    const auto seen = static_cast<std::size_t>(known->images) + held;
-    if (held < kMostHeldOut && seen % kOnlineHeldOut == kOnlineHeldOut - 1) {
-      const std::size_t end = patches.vectors.rows();
-      memory.hold_out(patches.vectors.view(), {&end, 1}, options.task, threads);
-      return;
-    }
-  }
-  LearnHow how;
-  how.task = options.task;
-  how.p = options.p != 0 ? options.p : kOnlineP;
-  memory.learn_online(patches.vectors.view(), how, threads);
+  learn_patches(parts_->memory, patches.vectors.view(), options, "", threads);
 }
 
 Inspection Detector::inspect(const Image& image, const InspectOptions& options,
@@ -248,12 +207,7 @@ Inspection Detector::inspect(const Image& image, const InspectOptions& options,
   const Memory& memory = parts_->memory;
   const Patches patches = parts_->extractor.extract(image, threads);
   const std::vector<float> distances = memory.distances(patches.vectors.view(), threads);
-  Inspection seen;
-  seen.score = *std::max_element(distances.begin(), distances.end());
-  seen.task =
-      options.task.empty() ? memory.recognise(patches.vectors.view()) : task_named(options.task);
-  if (seen.task) seen.threshold = memory.threshold(*seen.task, options.false_alarms);
-  seen.rejected = seen.threshold && seen.score > seen.threshold->score;
+  Inspection seen = judge(memory, patches.vectors.view(), distances, options);
   if (!options.map) return seen;
   const NetworkInput& input = patches.input;
   seen.map = to_original(
@@ -263,24 +217,9 @@ Inspection Detector::inspect(const Image& image, const InspectOptions& options,
   const auto at = static_cast<std::size_t>(peak - seen.map.values.begin());
   seen.peak_x = at % seen.map.width;
   seen.peak_y = at / seen.map.width;
-  // Smoothing lowers the peak; the threshold goes down with it, so that an image has something
-  // outlined exactly when it is rejected.
-  seen.level = std::numeric_limits<float>::infinity();
-  if (seen.threshold && seen.score > 0) {
-    seen.level = seen.threshold->score * (*peak / seen.score);
-  }
+  const auto threshold = seen.threshold ? std::optional(seen.threshold->score) : std::nullopt;
+  seen.level = outline_level(seen.score, threshold, *peak);
   return seen;
-}
-
-std::size_t Detector::task_named(const std::string& name) const {
-  const auto& tasks = parts_->memory.tasks();
-  std::string known;
-  for (std::size_t t = 0; t < tasks.size(); ++t) {
-    if (tasks[t].name == name) return t;
-    known += (t == 0 ? "" : ", ") + tasks[t].name;
-  }
-  throw Error(Error::Kind::kUsage,
-              fmt::format("there is no task '{}' in this memory; it knows {}", name, known));
 }
 
 void Detector::inspect(const std::vector<std::string>& files, const InspectOptions& options,
@@ -329,9 +268,9 @@ Image draw_inspection(const Image& image, const Inspection& seen) {
   overlay.rejected = seen.rejected;
   overlay.judged = seen.threshold.has_value();
   overlay.level = seen.level;
-  const auto [low, high] = std::minmax_element(seen.map.values.begin(), seen.map.values.end());
-  overlay.low = seen.threshold ? seen.level * kCold : *low;
-  overlay.high = seen.threshold ? seen.level * kHot : *high;
+  const HeatRange range = heat_range(seen.map, seen.level);
+  overlay.low = range.low;
+  overlay.high = range.high;
   overlay.caption = fmt::format("{}  {:.2f}", seen.rejected ? "DEFECT" : verdict(seen), seen.score);
   if (seen.threshold) overlay.caption += fmt::format(" / {:.2f}", seen.threshold->score);
   return draw_overlay(image, seen.map, overlay);

@@ -17,9 +17,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_image_name(const fs::path& path) {
+}  // namespace
+
+bool is_image_name(const std::string& name) {
   constexpr std::array<std::string_view, 9> kEndings = {".png",  ".jpg",  ".jpeg", ".bmp", ".tif",
                                                         ".tiff", ".webp", ".pgm",  ".ppm"};
+  const fs::path path(name);
   if (path.filename().string().starts_with(".")) return false;
   std::string ending = path.extension().string();
   std::transform(ending.begin(), ending.end(), ending.begin(),
@@ -27,15 +30,13 @@ bool is_image_name(const fs::path& path) {
   return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
 }
 
-}  // namespace
-
 std::vector<std::string> images_in_folder(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code error;
   fs::recursive_directory_iterator at(folder, error);
   for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
     std::error_code ignored;
-    if (at->is_regular_file(ignored) && is_image_name(at->path())) {
+    if (at->is_regular_file(ignored) && is_image_name(at->path().string())) {
       files.push_back(at->path().string());
     }
   }

@@ -18,8 +18,8 @@ constexpr std::size_t kMostEnlargement = 9;
 constexpr std::size_t kMostEnlarged = std::size_t{4} << 20;  // pixels
 constexpr std::size_t kLongestCaption = 200;
 
-const cv::Scalar kWhite(255, 255, 255);
-const cv::Scalar kDark(20, 20, 20);
+const cv::Scalar kWhite(255, 255, 255, 255);
+const cv::Scalar kDark(20, 20, 20, 255);
 const cv::Scalar kMargin(48, 48, 48);
 const cv::Scalar kAccepted(24, 120, 56);
 const cv::Scalar kRejected(190, 24, 36);
@@ -175,6 +175,14 @@ std::size_t enlargement(const Image& image) {
   return factor;
 }
 
+std::vector<std::uint8_t> encode_mat(const cv::Mat& picture) {
+  std::vector<std::uint8_t> bytes;
+  if (!cv::imencode(".png", picture, bytes)) {
+    throw Error(Error::Kind::kInternal, "a picture cannot be encoded");
+  }
+  return bytes;
+}
+
 }  // namespace
 
 Image draw_overlay(const Image& image, const Map& map, const Overlay& overlay) {
@@ -193,6 +201,34 @@ Image draw_overlay(const Image& image, const Map& map, const Overlay& overlay) {
   blend_heat(picture, heat, overlay.low, overlay.high);
   draw_outline(picture, heat > static_cast<double>(overlay.level));
   return add_bar(picture, overlay);
+}
+
+std::vector<std::uint8_t> heat_png(const Map& map, float low, float high) {
+  settle_opencv();
+  check_map(map);
+  const float range = std::max(high - low, 1e-30f);
+  cv::Mat picture(static_cast<int>(map.height), static_cast<int>(map.width), CV_8UC4,
+                  cv::Scalar::all(0));
+  for (std::size_t i = 0; i < map.values.size(); ++i) {
+    const float heat = (map.values[i] - low) / range;
+    if (!(heat > 0)) continue;
+    const Colour colour = heat_colour(std::min(heat, 1.0f));
+    std::uint8_t* const p = picture.data + 4 * i;
+    p[0] = static_cast<std::uint8_t>(colour.blue);  // as OpenCV writes them
+    p[1] = static_cast<std::uint8_t>(colour.green);
+    p[2] = static_cast<std::uint8_t>(colour.red);
+    p[3] = static_cast<std::uint8_t>(colour.opacity * 255);
+  }
+  return encode_mat(picture);
+}
+
+std::vector<std::uint8_t> outline_png(const Map& map, float level) {
+  settle_opencv();
+  check_map(map);
+  cv::Mat picture(static_cast<int>(map.height), static_cast<int>(map.width), CV_8UC4,
+                  cv::Scalar::all(0));
+  draw_outline(picture, pixels_of(map) > static_cast<double>(level));
+  return encode_mat(picture);
 }
 
 }  // namespace contcore

@@ -219,7 +219,7 @@ Calibration read_calibration(const Reader& reader, std::size_t dimension, std::s
 
 }  // namespace
 
-void Memory::save(const std::string& path) const {
+std::string Memory::save(const std::string& path) const {
   const std::size_t n = size();
   const std::size_t d = dimension();
   const Joined all = state_->joined();
@@ -232,7 +232,7 @@ void Memory::save(const std::string& path) const {
   text["greedy_order"] = state_->greedy_order ? "yes" : "no";
   text["tasks"] = tasks_text(tasks());
   for (const auto& [key, value] : source) text[std::string(kSource) + key] = value;
-  write_safetensors(
+  return write_safetensors(
       path, text,
       {{"vectors", {n, d}, std::span<const float>(all.vectors.data(), n * d)},
        {"origin", {n}, std::span<const std::int32_t>(all.origin)},
@@ -246,8 +246,9 @@ void Memory::save(const std::string& path) const {
        {"calibration.image", {held.image.size()}, std::span<const std::int32_t>(held.image)}});
 }
 
-Memory Memory::open(const std::string& path) {
+Memory Memory::open(const std::string& path, std::string* checksum) {
   const Reader reader(path);
+  if (checksum != nullptr) *checksum = reader.text("sha256");
   auto state = std::make_unique<State>();
   const double capacity = reader.number("capacity");
   state->how = {reader.rule(), reader.number("q")};

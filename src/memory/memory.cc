@@ -275,6 +275,10 @@ std::vector<TaskState> Memory::states() const {
   return states;
 }
 
+std::vector<float> Memory::held_out_scores(std::size_t task) const {
+  return state_->calibration.scores(static_cast<std::int32_t>(task));
+}
+
 Memory Memory::shrink(std::size_t count, Threads& threads) const {
   Memory smaller(dimension(), count, state_->how);
   smaller.source = source;
@@ -299,6 +303,21 @@ Memory Memory::shrink(std::size_t count, Threads& threads) const {
   next.calibration.trim(Calibration::budget(count), next.tasks.size());
   smaller.recalibrate(threads);
   return smaller;
+}
+
+Memory Memory::copy() const {
+  std::unique_ptr<State> same = state_->emptied();
+  const Joined all = state_->joined();
+  Consolidation everything;
+  everything.kept.resize(size());
+  std::iota(everything.kept.begin(), everything.kept.end(), 0U);
+  Threads alone(1);  // nothing is dropped, so nothing is searched
+  same->settle(all, everything, alone);
+  same->greedy_order = state_->greedy_order;
+  same->calibration = state_->calibration.copy();
+  Memory result(std::move(same));
+  result.source = source;
+  return result;
 }
 
 Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Threads& threads) {

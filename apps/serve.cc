@@ -1,0 +1,139 @@
+// contcore serve: inspect what comes over HTTP, learn what is called good, show it on a page.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "commands.h"
+#include "common.h"
+#include "contcore/error.h"
+#include "serve/service.h"
+
+namespace contcore::app {
+namespace {
+
+constexpr char kFooter[] =
+    "Examples:\n"
+    "  contcore serve line.ccm                       then open http://127.0.0.1:8080\n"
+    "  contcore serve line.ccm --watch camera/       inspects each image that appears there\n"
+    "  contcore serve line.ccm --address 0.0.0.0 --tokens tokens.txt\n"
+    "A token file has lines \"role token [name]\" (roles: inspect, learn, admin) and mode 600; "
+    "the\n"
+    "variable CONTCORE_TOKENS may hold the same text. Ctrl-C finishes what was accepted and "
+    "saves.\n";
+
+struct ServeCommand {
+  ServiceOptions options;
+  unsigned port = 8080;
+  std::string tokens;
+  std::string max_body = "32M";
+  std::string keep_images = "2G";
+  std::string layers;
+  std::string resize = "256";
+  std::string crop = "none";
+  std::string consolidate = "share";
+};
+
+void prepare(ServeCommand& command) {
+  ServiceOptions& options = command.options;
+  options.port = static_cast<std::uint16_t>(command.port);
+  options.http.body = parse_size(command.max_body);
+  options.http.bodies = std::max(options.http.bodies, 2 * options.http.body);
+  options.retention.image_bytes = parse_size(command.keep_images);
+  DetectorOptions& settings = options.line.settings;
+  settings.layers = split_names(command.layers);
+  settings.geometry = Geometry::parse(command.resize, command.crop);
+  settings.consolidate.rule = Consolidate::parse(command.consolidate);
+  const char* variable = std::getenv("CONTCORE_TOKENS");
+  if (!command.tokens.empty()) {
+    options.tokens = Tokens::read(command.tokens);
+  } else if (variable != nullptr && *variable != '\0') {
+    options.tokens = Tokens::parse(variable, "CONTCORE_TOKENS");
+  }
+  options.version = CONTCORE_VERSION;
+  options.note = [](const std::string& text) { note(text); };
+}
+
+void run(ServeCommand& command) {
+  prepare(command);
+  check_writable(command.options.line.memory);
+  const Service service(command.options);
+  print_result(fmt::format("contcore: listening on http://{}:{}\n", command.options.address,
+                           service.port()));
+  while (!stop_asked()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  note("stopping: what was accepted is finished, then the memory is saved");
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app) {
+  auto command = std::make_shared<ServeCommand>();
+  ServiceOptions& options = command->options;
+  CLI::App* sub = app.add_subcommand("serve", "Inspect and learn over HTTP, with a page");
+  sub->add_option("memory", options.line.memory, "The memory's file; made if it is not there")
+      ->required()
+      ->type_name("MEMORY.ccm");
+  sub->add_option("--address", options.address, "Address to listen on")
+      ->capture_default_str()
+      ->type_name("ADDRESS");
+  sub->add_option("--port", command->port, "Port to listen on; 0: any that is free")
+      ->capture_default_str()
+      ->check(CLI::Range(0U, 65535U))
+      ->type_name("PORT");
+  sub->add_option("--tokens", command->tokens, "File of tokens and their roles")->type_name("FILE");
+  sub->add_option("--watch", options.watch, "Folder whose new images are inspected")
+      ->type_name("DIR");
+  sub->add_option("--false-alarms", options.false_alarms, "Rate of thresholds that nobody has set")
+      ->capture_default_str()
+      ->check(CLI::Range(1e-6, 1 - 1e-6))
+      ->type_name("RATE");
+  sub->add_option("--queue", options.queue, "Inspections that may wait; beyond: 503")
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{1}, std::size_t{100000}))
+      ->type_name("N");
+  sub->add_option("--rate", options.rate, "Requests a second for each client; 0: no limit")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e6))
+      ->type_name("N");
+  sub->add_option("--max-body", command->max_body, "Largest image that is taken")
+      ->capture_default_str()
+      ->type_name("SIZE");
+  sub->add_option("--keep-inspections", options.retention.inspections, "Inspections to keep")
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{1}, std::size_t{100000000}))
+      ->type_name("N");
+  sub->add_option("--keep-images", command->keep_images, "Bytes of their images to keep")
+      ->capture_default_str()
+      ->type_name("SIZE");
+  sub->add_option("--threads", options.threads,
+                  "Images inspected at once (default: one for each core)")
+      ->check(CLI::Range(std::size_t{0}, std::size_t{1024}))
+      ->type_name("T");
+  sub->add_option("--backbone", options.line.backbone,
+                  "New memory: an ONNX file, resnet50 or builtin. Known memory: where it is now")
+      ->type_name("FILE");
+  sub->add_option("--layers", command->layers, "New memory: default layer2,layer3")
+      ->type_name("A,B");
+  sub->add_option("--resize", command->resize, "New memory: 256 or short:256")
+      ->capture_default_str()
+      ->type_name("N|short:N");
+  sub->add_option("--crop", command->crop, "New memory: side of the centre crop")
+      ->capture_default_str()
+      ->type_name("N|none");
+  sub->add_option("--capacity", options.line.settings.capacity, "New memory: most vectors, m")
+      ->capture_default_str()
+      ->check(whole_number())
+      ->type_name("M");
+  sub->add_option("--consolidate", command->consolidate, "New memory: share or paper")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"share", "paper"}))
+      ->type_name("RULE");
+  sub->footer(kFooter);
+  sub->callback([command] { run(*command); });
+}
+
+}  // namespace contcore::app

@@ -1,0 +1,238 @@
+// Who may ask for what, and where it is done.
+#include "serve/api.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "contcore/error.h"
+#include "serve/api_parts.h"
+#include "serve/service.h"
+
+namespace contcore {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kJsonBytes = 16 << 10;
+constexpr std::size_t kClerkQueue = 512;
+constexpr std::size_t kLearnerQueue = 64;
+// Learning stands back behind inspections: a tenth of a core's time while both cores are busy.
+constexpr int kLearnerNice = 10;
+
+HttpResponse refusal(int status, std::string_view detail) {
+  HttpResponse response = problem(status, reason_of(status), detail);
+  if (status == 503) response.headers.emplace_back("Retry-After", "1");
+  if (status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
+// Whether a Host header is this machine, or an address in figures: another name may be somebody
+// else's who lets it point here, so that their page can ask us (DNS rebinding).
+bool is_own_host(std::string_view host) {
+  if (host.starts_with("[")) return true;
+  const std::string_view name = host.substr(0, host.find(':'));
+  if (name == "localhost") return true;
+  return !name.empty() && name.find_first_not_of("0123456789.") == name.npos;
+}
+
+}  // namespace
+
+Api::Api(const ServiceOptions& options, Line& line, Store& store)
+    : options_(options), line_(line), store_(store), routes_(routes(options.http.body)) {
+  if (options.rate > 0) rate_.emplace(options.rate, std::max(1.0, 2 * options.rate));
+  for (const auto& [key, value] : store_.settings()) {
+    constexpr std::string_view kPrefix = "threshold/";
+    if (!key.starts_with(kPrefix)) continue;
+    const Json set = Json::parse(value, nullptr, false);
+    if (!set.is_object()) continue;
+    SetThreshold& threshold = set_[key.substr(kPrefix.size())];
+    if (set.contains("score")) threshold.score = set["score"].get<float>();
+    if (set.contains("false_alarms")) threshold.false_alarms = set["false_alarms"].get<double>();
+  }
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  Executor::Options how;
+  how.threads = options.threads != 0 ? options.threads : cores;
+  how.most = options.queue;
+  inspectors_ = std::make_unique<Executor>(how);
+  how.threads = 1;
+  how.most = kClerkQueue;
+  clerk_ = std::make_unique<Executor>(how);
+  how.crew = cores;
+  how.most = kLearnerQueue;
+  how.nice = kLearnerNice;
+  how.idle = [this](Threads& threads) { idle(threads); };
+  learner_ = std::make_unique<Executor>(how);
+  sample();
+}
+
+Api::~Api() { finish(); }
+
+void Api::finish() {
+  inspectors_->finish();
+  clerk_->finish();
+  learner_->finish();
+}
+
+std::vector<Api::Route> Api::routes(std::size_t image) {
+  using enum Where;
+  constexpr std::optional<Role> open;
+  constexpr auto look = Role::kInspect;
+  constexpr auto learn = Role::kLearn;
+  constexpr std::string_view any;
+  const std::string_view v1 = "v1";
+  const std::string_view seen = "inspections";
+  return {
+      {"GET", {}, &Api::page, kClerk, open, 0},
+      {"GET", {"health"}, &Api::health, kClerk, open, 0},
+      {"GET", {"ready"}, &Api::ready, kClerk, open, 0},
+      {"GET", {"metrics"}, &Api::metrics, kClerk, look, 0},
+      {"GET", {v1, "status"}, &Api::status, kClerk, look, 0},
+      {"GET", {v1, "tasks"}, &Api::tasks, kClerk, look, 0},
+      {"GET", {v1, "tasks", any, "scores"}, &Api::scores, kClerk, look, 0},
+      {"PUT",
+       {v1, "tasks", any, "threshold"},
+       &Api::set_threshold,
+       kClerk,
+       Role::kAdmin,
+       kJsonBytes},
+      {"GET", {v1, "history"}, &Api::history, kClerk, look, 0},
+      {"POST", {v1, seen}, &Api::inspect, kInspector, look, image},
+      {"GET", {v1, seen}, &Api::inspections, kClerk, look, 0},
+      {"GET", {v1, seen, any}, &Api::inspection, kClerk, look, 0},
+      {"GET", {v1, seen, any, "image"}, &Api::image, kClerk, look, 0},
+      {"GET", {v1, seen, any, "map"}, &Api::map, kClerk, look, 0},
+      {"GET", {v1, seen, any, "outline"}, &Api::outline, kClerk, look, 0},
+      {"POST", {v1, seen, any, "feedback"}, &Api::feedback, kLearner, learn, kJsonBytes},
+      {"POST", {v1, "tasks", any, "images"}, &Api::learn_image, kLearner, learn, image},
+      {"POST", {v1, "jobs"}, &Api::create_job, kClerk, learn, kJsonBytes},
+      {"POST", {v1, "jobs", any, "images"}, &Api::job_image, kInspector, learn, image},
+      {"POST", {v1, "jobs", any, "start"}, &Api::start_job, kClerk, learn, kJsonBytes},
+      {"GET", {v1, "jobs"}, &Api::jobs, kClerk, look, 0},
+      {"GET", {v1, "jobs", any}, &Api::job, kClerk, look, 0},
+      {"DELETE", {v1, "jobs", any}, &Api::cancel_job, kClerk, learn, kJsonBytes},
+      {"GET", {any}, &Api::page, kClerk, open, 0},
+  };
+}
+
+Api::Found Api::find(const HttpRequest& request) const {
+  Found found;
+  for (const Route& route : routes_) {
+    if (route.pattern.size() != request.segments.size()) continue;
+    Params params;
+    bool same = true;
+    for (std::size_t i = 0; i < route.pattern.size() && same; ++i) {
+      if (route.pattern[i].empty()) {
+        params.push_back(request.segments[i]);
+      } else {
+        same = route.pattern[i] == request.segments[i];
+      }
+    }
+    if (!same) continue;
+    if (request.method == route.method) return {&route, std::move(params), ""};
+    // The page's files are not a path of the API.
+    if (route.pattern != std::vector<std::string_view>{""}) {
+      found.allowed += (found.allowed.empty() ? "" : ", ") + std::string(route.method);
+    }
+  }
+  return found;
+}
+
+std::optional<HttpResponse> Api::refuse_stranger(const HttpRequest& head) const {
+  const std::string_view host = head.header("host");
+  const std::string_view origin = head.header("origin");
+  if (!origin.empty() && origin != fmt::format("http://{}", host) &&
+      origin != fmt::format("https://{}", host)) {
+    return refusal(403, "a page of another site may not ask this service");
+  }
+  if (options_.tokens.empty() && !is_own_host(host)) {
+    return refusal(403, "without tokens this service answers to localhost and addresses only");
+  }
+  return std::nullopt;
+}
+
+HttpAdmission Api::admit(const HttpRequest& head) {
+  const Found found = find(head);
+  const auto refuse = [&](HttpResponse response) {
+    count(found.route, response.status);
+    return HttpAdmission{std::move(response)};
+  };
+  if (rate_) {
+    if (const auto wait = rate_->refuse(head.client, Clock::now())) {
+      HttpResponse response = refusal(429, "more requests than a client may make");
+      response.headers.emplace_back("Retry-After", std::to_string(*wait));
+      return refuse(std::move(response));
+    }
+  }
+  if (auto stranger = refuse_stranger(head)) return refuse(std::move(*stranger));
+  if (found.route == nullptr) {
+    if (found.allowed.empty()) return refuse(refusal(404, "there is nothing of that name"));
+    HttpResponse response = refusal(405, fmt::format("this can be asked by {}", found.allowed));
+    response.headers.emplace_back("Allow", found.allowed);
+    return refuse(std::move(response));
+  }
+  if (found.route->role && !options_.tokens.empty()) {
+    const auto role = options_.tokens.role(head.header("authorization"));
+    if (!role) return refuse(refusal(401, "a token is needed: Authorization: Bearer TOKEN"));
+    if (*role < *found.route->role)
+      return refuse(refusal(403, "this token's role does not allow it"));
+  }
+  return {std::nullopt, found.route->body};
+}
+
+void Api::handle(HttpRequest&& request, HttpReply reply) {
+  Found found = find(request);
+  const Route& route = *found.route;  // admit() has seen to it
+  Executor& executor = route.where == Where::kClerk       ? *clerk_
+                       : route.where == Where::kInspector ? *inspectors_
+                                                          : *learner_;
+  // std::function must be copyable, a reply is not.
+  auto asked =
+      std::make_shared<std::pair<HttpRequest, HttpReply>>(std::move(request), std::move(reply));
+  const bool taken =
+      executor.submit([this, asked, &route, params = std::move(found.params)](Threads& threads) {
+        HttpResponse response = answer(route, asked->first, params, threads);
+        count(&route, response.status);
+        asked->second.send(std::move(response));
+      });
+  if (!taken) {
+    count(&route, 503);
+    asked->second.send(refusal(503, "too much waits already; try again in a moment"));
+  }
+}
+
+HttpResponse Api::answer(const Route& route, const HttpRequest& request, const Params& params,
+                         Threads& threads) {
+  try {
+    return (this->*route.handler)(request, params, threads);
+  } catch (const Refusal& refused) {
+    return refusal(refused.status, refused.detail);
+  } catch (const Error& error) {
+    const int status = error.kind() == Error::Kind::kUsage   ? 400
+                       : error.kind() == Error::Kind::kInput ? 422
+                                                             : 500;
+    if (status == 500 && options_.note) options_.note(error.what());
+    return refusal(status, error.what());
+  } catch (const std::exception& error) {
+    if (options_.note) options_.note(error.what());
+    return refusal(500, "something went wrong here; the log says more");
+  }
+}
+
+void Api::count(const Route* route, int status) {
+  std::string name = "none";
+  if (route != nullptr) {
+    name = route->method;
+    for (const std::string_view part : route->pattern) {
+      name += '/' + std::string(part.empty() ? "{}" : part);
+    }
+  }
+  metrics_
+      .counter("contcore_requests_total", "Requests answered",
+               {{"route", name}, {"status", std::to_string(status)}})
+      .add();
+}
+
+}  // namespace contcore

@@ -1,0 +1,140 @@
+// What the requests of a service mean.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "contcore/detector.h"
+#include "serve/executor.h"
+#include "serve/http.h"
+#include "serve/jobs.h"
+#include "serve/line.h"
+#include "serve/metrics.h"
+#include "serve/rate_limit.h"
+#include "serve/store.h"
+#include "serve/tokens.h"
+
+namespace contcore {
+
+struct ServiceOptions;
+
+/// A limit that a person has set for a task.
+struct SetThreshold {
+  std::optional<float> score;
+  std::optional<double> false_alarms;
+};
+
+class Api {
+ public:
+  Api(const ServiceOptions& options, Line& line, Store& store);
+  ~Api();
+
+  /// For the HTTP server.
+  HttpAdmission admit(const HttpRequest& head);
+  void handle(HttpRequest&& request, HttpReply reply);
+
+  /// Inspects an image that did not come by HTTP.
+  void inspect_file(const std::string& path, const std::string& name);
+
+  /// No more work is taken; what waits is done, and the memory is saved.
+  void finish();
+
+ private:
+  using Params = std::vector<std::string>;  // of the path
+  using Handler = HttpResponse (Api::*)(const HttpRequest&, const Params&, Threads&);
+  enum class Where { kClerk, kInspector, kLearner };
+  struct Route {
+    const char* method;
+    std::vector<std::string_view> pattern;  // "" stands for any one segment
+    Handler handler;
+    Where where;
+    std::optional<Role> role;  // nothing: open to all
+    std::size_t body;
+  };
+  struct Found {
+    const Route* route = nullptr;
+    Params params;
+    std::string allowed;  // methods there are for the path, when the one asked for is not
+  };
+  static std::vector<Route> routes(std::size_t image_bytes);
+  Found find(const HttpRequest& request) const;
+  std::optional<HttpResponse> refuse_stranger(const HttpRequest& head) const;
+  HttpResponse answer(const Route& route, const HttpRequest& request, const Params& params,
+                      Threads& threads);
+  void count(const Route* route, int status);
+
+  // The handlers, in the order of docs/serving.md.
+  HttpResponse health(const HttpRequest&, const Params&, Threads&);
+  HttpResponse ready(const HttpRequest&, const Params&, Threads&);
+  HttpResponse metrics(const HttpRequest&, const Params&, Threads&);
+  HttpResponse page(const HttpRequest&, const Params&, Threads&);
+  HttpResponse status(const HttpRequest&, const Params&, Threads&);
+  HttpResponse tasks(const HttpRequest&, const Params&, Threads&);
+  HttpResponse scores(const HttpRequest&, const Params&, Threads&);
+  HttpResponse set_threshold(const HttpRequest&, const Params&, Threads&);
+  HttpResponse history(const HttpRequest&, const Params&, Threads&);
+  HttpResponse inspect(const HttpRequest&, const Params&, Threads&);
+  HttpResponse inspections(const HttpRequest&, const Params&, Threads&);
+  HttpResponse inspection(const HttpRequest&, const Params&, Threads&);
+  HttpResponse image(const HttpRequest&, const Params&, Threads&);
+  HttpResponse map(const HttpRequest&, const Params&, Threads&);
+  HttpResponse outline(const HttpRequest&, const Params&, Threads&);
+  HttpResponse feedback(const HttpRequest&, const Params&, Threads&);
+  HttpResponse learn_image(const HttpRequest&, const Params&, Threads&);
+  HttpResponse create_job(const HttpRequest&, const Params&, Threads&);
+  HttpResponse job_image(const HttpRequest&, const Params&, Threads&);
+  HttpResponse start_job(const HttpRequest&, const Params&, Threads&);
+  HttpResponse jobs(const HttpRequest&, const Params&, Threads&);
+  HttpResponse job(const HttpRequest&, const Params&, Threads&);
+  HttpResponse cancel_job(const HttpRequest&, const Params&, Threads&);
+
+  struct Seen {
+    StoredInspection row;
+    bool stored = true;
+  };
+  Seen inspect_image(std::string_view bytes, const std::string& task, const std::string& source,
+                     Threads& threads);
+  bool learn(std::string_view bytes, const std::string& task, Threads& threads);
+  StoredInspection stored(const Params& params);
+  struct Layers {
+    Map map;
+    float level;
+  };
+  Layers layers(const StoredInspection& row);
+  std::string task_text(const Memory& memory, std::size_t task);
+  std::optional<Threshold> threshold_of(const Memory& memory, std::size_t task, bool* manual);
+  void idle(Threads& threads);
+  void sample();
+  void stop_learning(const std::string& reason);
+  void resume_learning(Threads& threads);
+
+  const ServiceOptions& options_;
+  Line& line_;
+  Store& store_;
+  Jobs jobs_;
+  Metrics metrics_;
+  std::vector<Route> routes_;
+  std::optional<RateLimit> rate_;  // for the server's thread alone
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+
+  mutable std::mutex mutex_;  // of what follows
+  std::map<std::string, SetThreshold> set_;
+  std::string stopped_;  // why nothing is learned; empty: it is
+  bool learning_ = false;
+  std::chrono::steady_clock::time_point learned_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point sampled_;
+
+  std::unique_ptr<Executor> inspectors_;
+  std::unique_ptr<Executor> clerk_;
+  std::unique_ptr<Executor> learner_;  // last: the others hand it work
+};
+
+}  // namespace contcore

@@ -1,0 +1,227 @@
+// Inspections: made, kept, looked at again.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/file.h"
+#include "contcore/error.h"
+#include "image/opencv.h"
+#include "serve/api_parts.h"
+#include "serve/clock.h"
+#include "serve/service.h"
+
+namespace contcore {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kLayerSide = 512;  // longest side of a map that is sent
+constexpr std::size_t kMostListed = 500;
+constexpr double kLatencyBounds[] = {5, 10, 20, 30, 50, 75, 100, 150, 250, 500, 1000, 2500};
+
+std::string given(const HttpRequest& request, const char* name) {
+  const auto found = request.query.find(name);
+  return found == request.query.end() ? "" : found->second;
+}
+
+std::string label(const HttpRequest& request, const char* name, std::size_t longest) {
+  std::string text = given(request, name);
+  if (text.size() > longest) {
+    throw Refusal{400, fmt::format("{} has at most {} bytes", name, longest)};
+  }
+  return text;
+}
+
+}  // namespace
+
+Api::Seen Api::inspect_image(std::string_view bytes, const std::string& task,
+                             const std::string& source, Threads& threads) {
+  const Clock::time_point start = Clock::now();
+  const Image picture = decode(bytes);
+  {
+    const auto memory = line_.memory();
+    if (memory->size() == 0) {
+      throw Refusal{409, "the memory is empty; learn good images first"};
+    }
+    const auto& tasks = memory->tasks();
+    if (!task.empty() && std::none_of(tasks.begin(), tasks.end(), [&](const TaskRecord& record) {
+          return record.name == task;
+        })) {
+      throw Refusal{400, fmt::format("there is no task '{}'", task)};
+    }
+  }
+  const Patches patches = line_.extractor().extract(picture, threads);
+  Seen seen;
+  StoredInspection& row = seen.row;
+  std::vector<float> distances;
+  {
+    const auto memory = line_.memory();  // held for the search alone
+    distances = memory->distances(patches.vectors.view(), threads);
+    InspectOptions options;
+    options.false_alarms = options_.false_alarms;
+    options.task = task;
+    const Inspection judged = judge(*memory, patches.vectors.view(), distances, options);
+    row.score = judged.score;
+    row.verdict = "unknown";
+    if (judged.task) {
+      row.task = memory->tasks()[*judged.task].name;
+      bool manual = false;
+      if (const auto threshold = threshold_of(*memory, *judged.task, &manual)) {
+        row.threshold = threshold->score;
+        row.verdict = row.score > threshold->score ? "defect" : "good";
+      }
+    }
+  }
+  row.time = utc_now_ms();
+  row.source = source;
+  row.width = static_cast<std::uint32_t>(picture.width);
+  row.height = static_cast<std::uint32_t>(picture.height);
+  row.latency_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  try {
+    row.id = store_.add(row, bytes, image_type(bytes), distances,
+                        static_cast<std::uint32_t>(patches.grid_width),
+                        static_cast<std::uint32_t>(patches.grid_height));
+    row.has_image = true;
+  } catch (const Error& error) {
+    // Inspecting goes on when the disk does not.
+    seen.stored = false;
+    if (options_.note) options_.note(error.what());
+  }
+  metrics_.counter("contcore_inspections_total", "Images inspected", {{"verdict", row.verdict}})
+      .add();
+  metrics_
+      .histogram("contcore_inspection_milliseconds", "From the image's bytes to the verdict",
+                 kLatencyBounds)
+      .observe(row.latency_ms);
+  return seen;
+}
+
+void Api::inspect_file(const std::string& path, const std::string& name) {
+  const auto work = [this, path, name](Threads& threads) {
+    try {
+      const std::vector<std::uint8_t> bytes = read_whole(path, "an image", options_.http.body);
+      inspect_image({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "",
+                    name.substr(0, 200), threads);
+    } catch (const Refusal& refused) {
+      if (options_.note) options_.note(fmt::format("{}: {}", path, refused.detail));
+    } catch (const std::exception& error) {
+      if (options_.note) options_.note(error.what());
+    }
+  };
+  while (!inspectors_->submit(work)) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
+HttpResponse Api::inspect(const HttpRequest& request, const Params& /*params*/, Threads& threads) {
+  const std::string task = label(request, "task", 200);
+  const std::string source = label(request, "source", 200);
+  const Seen seen = inspect_image(image_of(request), task, source, threads);
+  HttpResponse response = json_response(201, as_json(seen.row));
+  if (seen.stored) {
+    response.headers.emplace_back("Location", fmt::format("/v1/inspections/{}", seen.row.id));
+  }
+  return response;
+}
+
+HttpResponse Api::inspections(const HttpRequest& request, const Params& /*params*/,
+                              Threads& /*threads*/) {
+  InspectionFilter filter;
+  for (const auto& [name, value] : request.query) {
+    if (name == "verdict") {
+      filter.verdict = value;
+    } else if (name == "task") {
+      filter.task = value;
+    } else if (name == "source") {
+      filter.source = value;
+    } else if (name == "feedback") {
+      filter.feedback = value == "none" ? "" : value;
+    } else if (name == "before") {
+      filter.before = number_of(value, 400);
+    } else if (name == "after") {
+      filter.after = number_of(value, 400);
+    } else if (name == "limit") {
+      filter.limit = static_cast<std::size_t>(number_of(value, 400));
+    } else {
+      throw Refusal{400, fmt::format("there is no filter '{:.40}'", name)};
+    }
+  }
+  if (filter.limit < 1 || filter.limit > kMostListed) throw Refusal{400, "limit is from 1 to 500"};
+  Json list = Json::array();
+  std::vector<StoredInspection> rows;
+  try {
+    rows = store_.list(filter);
+  } catch (const Error& error) {
+    throw Refusal{400, error.what()};
+  }
+  for (const StoredInspection& row : rows) list.push_back(as_json(row));
+  const Json next = rows.size() < filter.limit ? Json(nullptr) : Json(rows.back().id);
+  return json_response(200, {{"inspections", std::move(list)}, {"next", next}});
+}
+
+StoredInspection Api::stored(const Params& params) {
+  auto row = store_.find(number_of(params[0], 404));
+  if (!row) throw Refusal{404, "there is no such inspection, or not any more"};
+  return *row;
+}
+
+HttpResponse Api::inspection(const HttpRequest& /*request*/, const Params& params,
+                             Threads& /*threads*/) {
+  return json_response(200, as_json(stored(params)));
+}
+
+HttpResponse Api::image(const HttpRequest& /*request*/, const Params& params,
+                        Threads& /*threads*/) {
+  auto kept = store_.image(stored(params).id);
+  if (!kept) throw Refusal{404, "its image is not kept any more"};
+  HttpResponse response;
+  response.type = std::move(kept->type);
+  response.body = std::move(kept->bytes);
+  response.headers = {{"Cache-Control", "private, max-age=86400, immutable"},
+                      {"Content-Security-Policy", "default-src 'none'; sandbox"}};
+  return response;
+}
+
+Api::Layers Api::layers(const StoredInspection& row) {
+  const auto kept = store_.map(row.id);
+  if (!kept) throw Refusal{404, "its map is not kept any more"};
+  const double longer = std::max(row.width, row.height);
+  const double scale = std::min(1.0, static_cast<double>(kLayerSide) / longer);
+  const auto side = [&](std::uint32_t pixels) {
+    return std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(pixels) * scale));
+  };
+  const Image small = blank_image(side(row.width), side(row.height));
+  const NetworkInput input = prepare(small, line_.extractor().geometry());
+  Layers result{
+      to_original(anomaly_map(kept->patches, kept->grid_w, kept->grid_h, input.width, input.height),
+                  input, small),
+      0};
+  const float peak = *std::max_element(result.map.values.begin(), result.map.values.end());
+  result.level = outline_level(row.score, row.threshold, peak);
+  return result;
+}
+
+namespace {
+
+HttpResponse png(const std::vector<std::uint8_t>& bytes) {
+  HttpResponse response;
+  response.type = "image/png";
+  response.body.assign(bytes.begin(), bytes.end());
+  response.headers = {{"Cache-Control", "private, max-age=86400, immutable"}};
+  return response;
+}
+
+}  // namespace
+
+HttpResponse Api::map(const HttpRequest& /*request*/, const Params& params, Threads& /*threads*/) {
+  const Layers found = layers(stored(params));
+  const HeatRange range = heat_range(found.map, found.level);
+  return png(heat_png(found.map, range.low, range.high));
+}
+
+HttpResponse Api::outline(const HttpRequest& /*request*/, const Params& params,
+                          Threads& /*threads*/) {
+  const Layers found = layers(stored(params));
+  return png(outline_png(found.map, found.level));
+}
+
+}  // namespace contcore

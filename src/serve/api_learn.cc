@@ -1,0 +1,216 @@
+// Learning: one image, many of them, and what a person says of an inspection.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "contcore/error.h"
+#include "serve/api_parts.h"
+#include "serve/clock.h"
+#include "serve/service.h"
+
+namespace contcore {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kFoldAfter = 16;  // images; replaying them must not make a start slow
+constexpr auto kQuiet = std::chrono::seconds(2);
+constexpr auto kSampleEvery = std::chrono::minutes(10);
+constexpr auto kTryAgain = std::chrono::seconds(5);
+
+std::shared_ptr<Job> job_of(Jobs& jobs, const std::string& id) {
+  auto job = jobs.find(static_cast<std::uint64_t>(number_of(id, 404)));
+  if (!job) throw Refusal{404, "there is no such job"};
+  return job;
+}
+
+}  // namespace
+
+void Api::stop_learning(const std::string& reason) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (stopped_.empty() && options_.note) options_.note("learning stops: " + reason);
+  stopped_ = reason;
+  learned_ = Clock::now();
+}
+
+// The journal may be broken, and what it holds unsaved: saving the memory mends both.
+void Api::resume_learning(Threads& threads) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (stopped_.empty()) return;
+  }
+  try {
+    line_.fold(threads);
+  } catch (const Error& error) {
+    stop_learning(error.what());
+    throw Refusal{503, fmt::format("nothing is learned: {}", error.what())};
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  stopped_.clear();
+  if (options_.note) options_.note("learning goes on");
+}
+
+bool Api::learn(std::string_view bytes, const std::string& task, Threads& threads) {
+  const Image picture = decode(bytes);
+  resume_learning(threads);
+  // Alone: a crew that works in step would wait for whichever of it the inspections hold up.
+  Threads alone(1);
+  const Patches patches = line_.extractor().extract(picture, alone);
+  bool held = false;
+  try {
+    held = line_.learn_image(bytes, patches.vectors.view(), task, threads);
+  } catch (const Error& error) {
+    stop_learning(error.what());
+    throw Refusal{503, fmt::format("nothing is learned: {}", error.what())};
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    learned_ = Clock::now();
+  }
+  metrics_.counter("contcore_learned_images_total", "Images learned one at a time").add();
+  if (line_.unsaved() >= kFoldAfter) {
+    try {
+      line_.fold(threads);
+      sample();
+    } catch (const Error& error) {
+      stop_learning(error.what());  // the image itself is safe in the journal
+    }
+  }
+  return held;
+}
+
+// From time to time, when nothing is to be learned.
+void Api::idle(Threads& threads) {
+  bool quiet = false;
+  bool due = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto since = Clock::now() - learned_;
+    quiet = since > kQuiet && (stopped_.empty() || since > kTryAgain);
+    due = Clock::now() - sampled_ > kSampleEvery;
+  }
+  try {
+    store_.flush();
+  } catch (const Error&) {
+    // The store says so to whoever asks it for something.
+  }
+  if (quiet && line_.unsaved() > 0) {
+    try {
+      line_.fold(threads);
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stopped_.clear();
+    } catch (const Error& error) {
+      stop_learning(error.what());
+    }
+    due = true;
+  }
+  if (due) sample();
+}
+
+HttpResponse Api::learn_image(const HttpRequest& request, const Params& params, Threads& threads) {
+  const std::string& name = task_name(params[0]);
+  const bool held = learn(image_of(request), name, threads);
+  const auto memory = line_.memory();
+  const auto& tasks = memory->tasks();
+  const auto found = std::find_if(tasks.begin(), tasks.end(),
+                                  [&](const TaskRecord& task) { return task.name == name; });
+  const auto t = static_cast<std::size_t>(found - tasks.begin());
+  return json_response(201, {{"task", Json::parse(task_text(*memory, t))}, {"held_out", held}});
+}
+
+HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Threads& threads) {
+  const Json body = object_of(request);
+  if (!body.contains("label") || !body["label"].is_string()) throw Refusal{400, "give a label"};
+  const std::string label = body["label"].get<std::string>();
+  if (!label.empty() && label != "good" && label != "defect") {
+    throw Refusal{400, "a label is \"good\", \"defect\" or \"\""};
+  }
+  const StoredInspection row = stored(params);
+  if (label == "good" && !row.learned) {
+    const auto kept = store_.image(row.id);
+    if (!kept) throw Refusal{409, "its image is not kept any more, so it cannot be learned"};
+    if (row.task.empty()) throw Refusal{409, "it belongs to no task, so it cannot be learned"};
+    learn(kept->bytes, row.task, threads);
+    store_.learned(row.id);
+  }
+  store_.feedback(row.id, label, utc_now_ms());
+  return json_response(200, as_json(stored(params)));
+}
+
+HttpResponse Api::create_job(const HttpRequest& request, const Params& /*params*/,
+                             Threads& /*threads*/) {
+  const Json body = object_of(request);
+  if (!body.contains("task") || !body["task"].is_string()) throw Refusal{400, "give a task"};
+  const std::string task = body["task"].get<std::string>();
+  const auto job = jobs_.create(task_name(task), line_.memory()->dimension());
+  if (!job) throw Refusal{503, "too many jobs receive images already"};
+  HttpResponse response = json_response(201, as_json(job->state()));
+  response.headers.emplace_back("Location", fmt::format("/v1/jobs/{}", job->state().id));
+  return response;
+}
+
+HttpResponse Api::job_image(const HttpRequest& request, const Params& params, Threads& threads) {
+  const auto job = job_of(jobs_, params[0]);
+  if (job->state().state != "receiving") throw Refusal{409, "the job takes no more images"};
+  Image picture;
+  try {
+    picture = decode(image_of(request));
+  } catch (const Refusal&) {
+    job->skip();
+    throw;
+  }
+  const Patches patches = line_.extractor().extract(picture, threads);
+  if (!job->take(patches.vectors.view())) throw Refusal{409, "the job takes no more images"};
+  return json_response(200, as_json(job->state()));
+}
+
+HttpResponse Api::start_job(const HttpRequest& /*request*/, const Params& params,
+                            Threads& /*threads*/) {
+  const auto job = job_of(jobs_, params[0]);
+  if (!job->start()) throw Refusal{409, "the job has no images, or was started or ended before"};
+  const bool taken = learner_->submit([this, job](Threads& threads) {
+    const auto learning = [&](bool is) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      learning_ = is;
+      learned_ = Clock::now();
+    };
+    learning(true);
+    try {
+      resume_learning(threads);
+    } catch (const Refusal&) {
+      // The job will say so itself.
+    }
+    if (const auto reason = job->learn(line_, threads)) {
+      stop_learning(*reason);
+    } else if (job->state().state == "done") {
+      metrics_.counter("contcore_jobs_total", "Tasks learned by jobs").add();
+      sample();
+    }
+    learning(false);
+  });
+  if (!taken) {
+    job->cancel(utc_now());
+    throw Refusal{503, "too much waits to be learned already"};
+  }
+  return json_response(202, as_json(job->state()));
+}
+
+HttpResponse Api::jobs(const HttpRequest& /*request*/, const Params& /*params*/,
+                       Threads& /*threads*/) {
+  Json list = Json::array();
+  for (const JobState& state : jobs_.list()) list.push_back(as_json(state));
+  return json_response(200, {{"jobs", std::move(list)}});
+}
+
+HttpResponse Api::job(const HttpRequest& /*request*/, const Params& params, Threads& /*threads*/) {
+  return json_response(200, as_json(job_of(jobs_, params[0])->state()));
+}
+
+HttpResponse Api::cancel_job(const HttpRequest& /*request*/, const Params& params,
+                             Threads& /*threads*/) {
+  const auto job = job_of(jobs_, params[0]);
+  job->cancel(utc_now());
+  return json_response(200, as_json(job->state()));
+}
+
+}  // namespace contcore

@@ -1,0 +1,295 @@
+// What the memory knows, its thresholds, and the service's own state.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/peak_memory.h"
+#include "contcore/error.h"
+#include "serve/api_parts.h"
+#include "serve/assets.h"
+#include "serve/clock.h"
+#include "serve/service.h"
+
+namespace contcore {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kHistogramScores = 5000;
+constexpr std::size_t kMostPoints = 2000;
+constexpr char kPagePolicy[] =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src "
+    "'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double drift(const TaskState& state) {
+  if (!(state.first_score > 0)) return std::numeric_limits<double>::quiet_NaN();
+  return static_cast<double>(state.score) / static_cast<double>(state.first_score);
+}
+
+// Why a task has as many vectors as it has.
+const char* why(const Memory& memory, const TaskState& state, const TaskRecord& task) {
+  if (state.vectors == task.picked) return "all it took";
+  return memory.consolidation().rule == Consolidate::Rule::kShare ? "equal share" : "resampled";
+}
+
+Json as_json(const std::optional<Threshold>& threshold, bool manual) {
+  if (!threshold) return nullptr;
+  return {{"score", threshold->score},
+          {"false_alarms", manual ? Json(nullptr) : Json(threshold->false_alarms)},
+          {"images", threshold->images},
+          {"manual", manual}};
+}
+
+std::size_t index_of(const Memory& memory, const std::string& name) {
+  const auto& tasks = memory.tasks();
+  const auto found = std::find_if(tasks.begin(), tasks.end(),
+                                  [&](const TaskRecord& task) { return task.name == name; });
+  if (found == tasks.end()) throw Refusal{404, fmt::format("there is no task '{}'", name)};
+  return static_cast<std::size_t>(found - tasks.begin());
+}
+
+}  // namespace
+
+HttpResponse Api::health(const HttpRequest& /*request*/, const Params& /*params*/,
+                         Threads& /*threads*/) {
+  return json_response(200, {{"status", "ok"}});
+}
+
+HttpResponse Api::ready(const HttpRequest& /*request*/, const Params& /*params*/,
+                        Threads& /*threads*/) {
+  return json_response(200, {{"ready", true}});
+}
+
+HttpResponse Api::page(const HttpRequest& /*request*/, const Params& params, Threads& /*threads*/) {
+  const std::string name = params.empty() ? "index.html" : params[0];
+  const std::optional<Asset> found = asset(name);
+  if (!found || (!params.empty() && name == "index.html")) {
+    throw Refusal{404, "there is nothing of that name"};
+  }
+  HttpResponse response;
+  response.type = found->type;
+  response.body = found->bytes;
+  response.headers = {{"Content-Security-Policy", kPagePolicy},
+                      {"Referrer-Policy", "no-referrer"},
+                      {"Cross-Origin-Opener-Policy", "same-origin"},
+                      {"Cross-Origin-Resource-Policy", "same-origin"},
+                      {"Cache-Control", "no-cache"}};
+  return response;
+}
+
+HttpResponse Api::metrics(const HttpRequest& /*request*/, const Params& /*params*/,
+                          Threads& /*threads*/) {
+  {
+    const auto memory = line_.memory();
+    const std::vector<TaskState> states = memory->states();
+    for (std::size_t t = 0; t < states.size(); ++t) {
+      const MetricLabels task = {{"task", memory->tasks()[t].name}};
+      metrics_.gauge("contcore_task_vectors", "Vectors that a task holds", task)
+          .set(static_cast<double>(states[t].vectors));
+      metrics_.gauge("contcore_task_certificate", "Certificate of a task", task)
+          .set(states[t].certificate);
+      metrics_.gauge("contcore_task_drift", "Drift of a task", task).set(drift(states[t]));
+    }
+    metrics_.gauge("contcore_memory_vectors", "Vectors in the memory")
+        .set(static_cast<double>(memory->size()));
+    metrics_.gauge("contcore_memory_capacity", "Vectors there is room for")
+        .set(static_cast<double>(memory->capacity()));
+  }
+  const StoreCounts counts = store_.counts();
+  metrics_.gauge("contcore_stored_inspections", "Inspections kept")
+      .set(static_cast<double>(counts.inspections));
+  metrics_.gauge("contcore_stored_bytes", "Bytes of images and maps kept")
+      .set(static_cast<double>(counts.kept_bytes));
+  metrics_.gauge("contcore_lost_inspections", "Inspections that the disk did not take")
+      .set(static_cast<double>(counts.lost));
+  metrics_.gauge("contcore_waiting", "Inspections that wait")
+      .set(static_cast<double>(inspectors_->waiting()));
+  metrics_.gauge("contcore_unsaved_images", "Images learned that are in the journal alone")
+      .set(static_cast<double>(line_.unsaved()));
+  metrics_.gauge("contcore_own_memory_bytes", "Memory the process has taken")
+      .set(static_cast<double>(own_memory()));
+  HttpResponse response;
+  response.type = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = metrics_.text();
+  return response;
+}
+
+HttpResponse Api::status(const HttpRequest& request, const Params& /*params*/,
+                         Threads& /*threads*/) {
+  constexpr const char* kRoles[] = {"inspect", "learn", "admin"};
+  const Role role =
+      options_.tokens.empty()
+          ? Role::kAdmin
+          : options_.tokens.role(request.header("authorization")).value_or(Role::kInspect);
+  std::string stopped;
+  bool learning = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopped = stopped_;
+    learning = learning_;
+  }
+  const auto memory = line_.memory();
+  return json_response(
+      200, {{"version", options_.version},
+            {"role", kRoles[static_cast<std::size_t>(role)]},
+            {"memory",
+             {{"vectors", memory->size()},
+              {"capacity", memory->capacity()},
+              {"dimension", memory->dimension()},
+              {"rule", memory->consolidation().name()},
+              {"certificate", memory->size() == 0 ? Json(nullptr) : finite(memory->certificate())},
+              {"backbone", backbone_text(*memory)}}},
+            {"tasks", memory->tasks().size()},
+            {"learning",
+             {{"state", !stopped.empty() ? "stopped"
+                        : learning       ? "learning"
+                                         : "idle"},
+              {"reason", stopped}}},
+            {"queue", {{"waiting", inspectors_->waiting()}, {"limit", inspectors_->most()}}},
+            {"inspections", store_.counts().inspections},
+            {"uptime_seconds", seconds_since(started_)}});
+}
+
+std::optional<Threshold> Api::threshold_of(const Memory& memory, std::size_t task, bool* manual) {
+  SetThreshold set;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = set_.find(memory.tasks()[task].name);
+    if (found != set_.end()) set = found->second;
+  }
+  *manual = set.score.has_value();
+  std::optional<Threshold> threshold =
+      memory.threshold(task, set.false_alarms.value_or(options_.false_alarms));
+  if (set.score) {
+    if (!threshold) threshold.emplace();
+    threshold->score = *set.score;
+  }
+  return threshold;
+}
+
+std::string Api::task_text(const Memory& memory, std::size_t t) {
+  const TaskRecord& task = memory.tasks()[t];
+  const TaskState state = memory.states()[t];
+  bool manual = false;
+  const std::optional<Threshold> threshold = threshold_of(memory, t, &manual);
+  const auto all = static_cast<double>(std::max<std::size_t>(1, memory.size()));
+  const Json entry = {{"name", task.name},
+                      {"images", task.images},
+                      {"patches", task.patches},
+                      {"vectors", state.vectors},
+                      {"share", static_cast<double>(state.vectors) / all},
+                      {"why", why(memory, state, task)},
+                      {"certificate", finite(state.certificate)},
+                      {"held_out", state.held_out},
+                      {"drift", finite(drift(state))},
+                      {"learned", task.learned},
+                      {"threshold", as_json(threshold, manual)}};
+  return entry.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+HttpResponse Api::tasks(const HttpRequest& /*request*/, const Params& /*params*/,
+                        Threads& /*threads*/) {
+  const auto memory = line_.memory();
+  Json list = Json::array();
+  for (std::size_t t = 0; t < memory->tasks().size(); ++t) {
+    list.push_back(Json::parse(task_text(*memory, t)));
+  }
+  return json_response(200, {{"tasks", std::move(list)}});
+}
+
+HttpResponse Api::scores(const HttpRequest& /*request*/, const Params& params,
+                         Threads& /*threads*/) {
+  const auto memory = line_.memory();
+  const std::size_t task = index_of(*memory, params[0]);
+  bool manual = false;
+  const auto threshold = threshold_of(*memory, task, &manual);
+  return json_response(200, {{"task", params[0]},
+                             {"held_out", memory->held_out_scores(task)},
+                             {"good", store_.scores(params[0], "good", kHistogramScores)},
+                             {"rejected", store_.scores(params[0], "defect", kHistogramScores)},
+                             {"threshold", as_json(threshold, manual)}});
+}
+
+HttpResponse Api::set_threshold(const HttpRequest& request, const Params& params,
+                                Threads& /*threads*/) {
+  const Json body = object_of(request);
+  SetThreshold set;
+  for (const auto& [key, value] : body.items()) {
+    if (!value.is_number()) throw Refusal{400, "give numbers"};
+    const double number = value.get<double>();
+    if (key == "score" && number > 0 && number < 1e30) {
+      set.score = static_cast<float>(number);
+    } else if (key == "false_alarms" && number > 0 && number < 1) {
+      set.false_alarms = number;
+    } else {
+      throw Refusal{400, "give a score above 0, or false_alarms between 0 and 1, or nothing"};
+    }
+  }
+  if (set.score && set.false_alarms) throw Refusal{400, "give a score or a rate, not both"};
+  const auto memory = line_.memory();
+  const std::size_t task = index_of(*memory, params[0]);
+  const std::string key = "threshold/" + params[0];
+  if (body.empty()) {
+    store_.erase(key);
+  } else {
+    store_.set(key, body.dump());
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (body.empty()) {
+      set_.erase(params[0]);
+    } else {
+      set_[params[0]] = set;
+    }
+  }
+  return json_response(200, Json::parse(task_text(*memory, task)));
+}
+
+HttpResponse Api::history(const HttpRequest& request, const Params& /*params*/,
+                          Threads& /*threads*/) {
+  const auto given = [&](const char* name) -> std::string {
+    const auto found = request.query.find(name);
+    return found == request.query.end() ? "" : found->second;
+  };
+  const std::string points = given("points");
+  const std::size_t n = points.empty() ? 200 : static_cast<std::size_t>(number_of(points, 400));
+  if (n < 1 || n > kMostPoints) throw Refusal{400, "points is from 1 to 2000"};
+  Json list = Json::array();
+  std::vector<StoredSample> samples;
+  try {
+    samples = store_.samples(given("since"), n);
+  } catch (const Error& error) {
+    throw Refusal{400, error.what()};
+  }
+  for (const StoredSample& sample : samples) {
+    list.push_back({{"time", sample.time},
+                    {"task", sample.sample.task},
+                    {"vectors", sample.sample.vectors},
+                    {"certificate", finite(sample.sample.certificate)},
+                    {"drift", finite(sample.sample.drift)}});
+  }
+  return json_response(200, {{"samples", std::move(list)}});
+}
+
+void Api::sample() {
+  const auto memory = line_.memory();
+  const std::vector<TaskState> states = memory->states();
+  std::vector<TaskSample> samples;
+  for (std::size_t t = 0; t < std::min<std::size_t>(states.size(), 1000); ++t) {
+    samples.push_back(
+        {memory->tasks()[t].name, states[t].vectors, states[t].certificate, drift(states[t])});
+  }
+  try {
+    store_.sample(utc_now_ms(), samples);
+  } catch (const Error&) {
+    // A full disk: the next one will do.
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  sampled_ = Clock::now();
+}
+
+}  // namespace contcore

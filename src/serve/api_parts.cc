@@ -1,0 +1,141 @@
+#include "serve/api_parts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "contcore/error.h"
+#include "serve/multipart.h"
+
+namespace contcore {
+
+std::string_view reason_of(int status) {
+  switch (status) {
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 409:
+      return "Conflict";
+    case 413:
+      return "Content Too Large";
+    case 415:
+      return "Unsupported Media Type";
+    case 422:
+      return "Unprocessable Content";
+    case 429:
+      return "Too Many Requests";
+    case 503:
+      return "Service Unavailable";
+    default:
+      return "Internal Server Error";
+  }
+}
+
+HttpResponse json_response(int status, const Json& body) {
+  HttpResponse response;
+  response.status = status;
+  response.body = body.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return response;
+}
+
+Json object_of(const HttpRequest& request) {
+  Json body = Json::parse(request.body, nullptr, false);
+  if (!body.is_object()) throw Refusal{400, "the body is not a JSON object"};
+  return body;
+}
+
+std::string_view image_of(const HttpRequest& request) {
+  const std::string_view type = request.header("content-type");
+  if (is_form(type)) {
+    std::vector<FormPart> parts;
+    try {
+      parts = parse_form(type, request.body);
+    } catch (const Error& error) {
+      throw Refusal{400, error.what()};
+    }
+    const auto found = std::find_if(parts.begin(), parts.end(),
+                                    [](const FormPart& part) { return part.name == "image"; });
+    if (found == parts.end()) throw Refusal{400, "the form has no file named 'image'"};
+    if (found->bytes.empty()) throw Refusal{400, "the form's image is empty"};
+    return found->bytes;
+  }
+  if (!type.empty() && !type.starts_with("image/") &&
+      !type.starts_with("application/octet-stream")) {
+    throw Refusal{415, "send the bytes of an image, or a form with a file named 'image'"};
+  }
+  if (request.body.empty()) throw Refusal{400, "the body is empty; send the bytes of an image"};
+  return request.body;
+}
+
+Image decode(std::string_view bytes) {
+  try {
+    return decode_image({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()},
+                        "the image");
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kInput) throw;
+    throw Refusal{422, error.what()};
+  }
+}
+
+std::string_view image_type(std::string_view bytes) {
+  if (bytes.starts_with("\x89PNG")) return "image/png";
+  if (bytes.starts_with("\xff\xd8\xff")) return "image/jpeg";
+  if (bytes.starts_with("BM")) return "image/bmp";
+  if (bytes.starts_with("II*") || bytes.starts_with("MM")) return "image/tiff";
+  if (bytes.starts_with("RIFF")) return "image/webp";
+  return "application/octet-stream";
+}
+
+const std::string& task_name(const std::string& name) {
+  constexpr std::size_t kLongest = 200;
+  const bool control = std::any_of(name.begin(), name.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+  if (name.empty() || name.size() > kLongest || control) {
+    throw Refusal{400, "a task's name has 1 to 200 bytes and no control characters"};
+  }
+  return name;
+}
+
+std::int64_t number_of(const std::string& text, int status) {
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || rest != end || value < 0) {
+    throw Refusal{status, fmt::format("'{:.40}' is not a number that could be meant", text)};
+  }
+  return value;
+}
+
+Json as_json(const StoredInspection& row) {
+  return {{"id", row.id},
+          {"time", row.time},
+          {"task", row.task.empty() ? Json(nullptr) : Json(row.task)},
+          {"source", row.source},
+          {"score", row.score},
+          {"threshold", row.threshold ? Json(*row.threshold) : Json(nullptr)},
+          {"verdict", row.verdict},
+          {"latency_ms", row.latency_ms},
+          {"width", row.width},
+          {"height", row.height},
+          {"feedback", row.feedback},
+          {"feedback_time", row.feedback_time},
+          {"learned", row.learned},
+          {"has_image", row.has_image}};
+}
+
+Json as_json(const JobState& job) {
+  return {{"id", std::to_string(job.id)}, {"task", job.task},       {"state", job.state},
+          {"received", job.received},     {"skipped", job.skipped}, {"progress", job.progress},
+          {"error", job.error},           {"created", job.created}, {"finished", job.finished}};
+}
+
+}  // namespace contcore

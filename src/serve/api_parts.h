@@ -1,0 +1,52 @@
+// What the handlers share.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "serve/api.h"
+
+namespace contcore {
+
+using Json = nlohmann::json;
+
+/// Thrown by a handler that will not do what it was asked.
+struct Refusal {
+  int status;
+  std::string detail;
+};
+
+/// "Not Found" and so on.
+std::string_view reason_of(int status);
+
+HttpResponse json_response(int status, const Json& body);
+
+/// JSON has no infinity and no NaN.
+inline Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+/// The request's body as a JSON object. Throws Refusal (400).
+Json object_of(const HttpRequest& request);
+
+/// The image that a request bears: its body, or the part "image" of a form. Throws Refusal (400,
+/// 415).
+std::string_view image_of(const HttpRequest& request);
+
+/// A decoded image. Throws Refusal (422).
+Image decode(std::string_view bytes);
+
+/// By its first bytes, never by what the client says.
+std::string_view image_type(std::string_view bytes);
+
+/// Throws Refusal (400) unless it can be a task's name: 1 to 200 bytes, no control characters.
+const std::string& task_name(const std::string& name);
+
+/// A whole number from a path or query. Throws Refusal (`status`).
+std::int64_t number_of(const std::string& text, int status);
+
+Json as_json(const StoredInspection& row);
+Json as_json(const JobState& job);
+
+}  // namespace contcore

@@ -1,0 +1,123 @@
+#include "serve/http_replies.h"
+
+#include <microhttpd.h>
+
+#include <utility>
+
+namespace contcore {
+
+HttpResponse http_stopping() {
+  return problem(503, "Service Unavailable", "the service is stopping; try again later");
+}
+
+bool HttpBodyBudget::take(std::size_t bytes) {
+  std::size_t used = used_;
+  do {
+    if (bytes > most_ - used) return false;
+  } while (!used_.compare_exchange_weak(used, used + bytes));
+  return true;
+}
+
+std::size_t HttpBodyBudget::left() const { return most_ - used_; }
+
+HttpBodyShare::HttpBodyShare(HttpBodyShare&& other) noexcept
+    : budget_(std::move(other.budget_)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+HttpBodyShare& HttpBodyShare::operator=(HttpBodyShare&& other) noexcept {
+  if (this != &other) {
+    release();
+    budget_ = std::move(other.budget_);
+    bytes_ = std::exchange(other.bytes_, 0);
+  }
+  return *this;
+}
+
+bool HttpBodyShare::grow_to(std::size_t bytes) {
+  if (bytes <= bytes_) return true;
+  if (!budget_->take(bytes - bytes_)) return false;
+  bytes_ = bytes;
+  return true;
+}
+
+void HttpBodyShare::release() {
+  if (bytes_ > 0) budget_->give_back(std::exchange(bytes_, 0));
+}
+
+std::shared_ptr<HttpExchange> HttpReplies::open(MHD_Connection* connection, HttpBodyShare share) {
+  auto exchange = std::make_shared<HttpExchange>();
+  exchange->connection = connection;
+  exchange->share = std::move(share);
+  const std::lock_guard lock(mutex_);
+  if (closed_) return nullptr;
+  owed_.insert(exchange);
+  return exchange;
+}
+
+std::optional<HttpResponse> HttpReplies::take(HttpExchange& exchange) {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(exchange.response, std::nullopt);
+}
+
+std::optional<HttpResponse> HttpReplies::take_or_sleep(HttpExchange& exchange) {
+  const std::lock_guard lock(mutex_);
+  if (exchange.answered) return std::exchange(exchange.response, std::nullopt);
+  if (!exchange.suspended) {
+    exchange.suspended = true;
+    MHD_suspend_connection(exchange.connection);
+  }
+  return std::nullopt;
+}
+
+void HttpReplies::answer(const std::shared_ptr<HttpExchange>& exchange, HttpResponse&& response) {
+  const std::lock_guard lock(mutex_);
+  answer_locked(*exchange, std::move(response));
+  owed_.erase(exchange);
+}
+
+void HttpReplies::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  for (const std::shared_ptr<HttpExchange>& exchange : owed_)
+    answer_locked(*exchange, http_stopping());
+  owed_.clear();
+}
+
+void HttpReplies::answer_locked(HttpExchange& exchange, HttpResponse&& response) {
+  if (exchange.answered) return;
+  exchange.answered = true;
+  exchange.response = std::move(response);
+  exchange.share.release();
+  if (exchange.suspended) MHD_resume_connection(exchange.connection);
+}
+
+HttpReply::HttpReply(std::shared_ptr<HttpReplies> replies, std::shared_ptr<HttpExchange> exchange)
+    : replies_(std::move(replies)), exchange_(std::move(exchange)) {}
+
+HttpReply::~HttpReply() {
+  if (exchange_ == nullptr) return;
+  HttpResponse failed;
+  failed.status = 500;
+  try {
+    failed = problem(500, "Internal Server Error", "the request was not answered");
+  } catch (...) {  // no memory: the bare status must do
+    failed.body.clear();
+  }
+  replies_->answer(exchange_, std::move(failed));
+}
+
+HttpReply& HttpReply::operator=(HttpReply&& other) noexcept {
+  if (this == &other) return *this;
+  const HttpReply dropped(std::move(*this));
+  replies_ = std::move(other.replies_);
+  exchange_ = std::move(other.exchange_);
+  return *this;
+}
+
+void HttpReply::send(HttpResponse response) {
+  if (exchange_ == nullptr) return;
+  replies_->answer(exchange_, std::move(response));
+  exchange_.reset();
+  replies_.reset();
+}
+
+}  // namespace contcore

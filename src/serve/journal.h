@@ -1,0 +1,135 @@
+// Records that survive a power cut, kept beside a memory file until that is saved whole.
+//
+//   8 bytes    "CCJRNL1\n"
+//   32 bytes   SHA-256 of the memory file that the records continue: the parent
+//   records    u32  length of the payload
+//              u32  CRC-32C of parent, sequence, first, length and payload
+//              u64  sequence: 1, 2, 3 …
+//              u64  first: the sequence number of the first record of the same
+//              write payload
+//
+// All numbers are little endian. Why a CRC and no cryptographic hash: it is to find what disks do,
+// not what people do (whoever can write this file can write the memory as well), and in 32 bits a
+// CRC is the better of the two, as it finds every damage that is confined to 32 bits in a row. Why
+// the parent is in it: old blocks of the disk that come back after a power cut may hold records of
+// an earlier journal, with the right sequence numbers, and a changed bit in the header must not
+// make good records look like another memory's.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/lock.h"
+
+namespace contcore {
+
+using JournalParent = std::array<std::uint8_t, 32>;
+
+/// From 64 hexadecimal digits, as sha256() gives them. Throws Error (kUsage) for anything else.
+JournalParent journal_parent(std::string_view hexadecimal);
+
+struct JournalLimits {
+  std::size_t record_bytes = std::size_t{64} << 20;  ///< of one payload; at most 4 GiB - 1
+  std::size_t total_bytes = std::size_t{1} << 30;    ///< of the file
+};
+
+/// What the bytes of a journal say.
+struct JournalContent {
+  std::vector<std::span<const std::uint8_t>> records;  ///< payloads, inside the bytes given
+  std::size_t good_bytes = 0;  ///< up to the end of the last good record; 0: not even a header
+  bool torn = false;           ///< behind them something stands that was never completely written
+  bool stale = false;          ///< of another memory: `records` are not for this one
+};
+
+/// Reads a journal; any bytes will do. Throws Error, naming `name`: kDamaged when records are lost
+/// that had been acknowledged (where a torn end and such damage part is told in journal_parse.cc),
+/// kInput when a record is sound but longer than the limits allow.
+JournalContent parse_journal(std::span<const std::uint8_t> bytes, const JournalParent& parent,
+                             const JournalLimits& limits, const std::string& name);
+
+/// The operations that can fail, so that a test can make them. Each returns as the system call.
+class JournalDisk {
+ public:
+  JournalDisk() = default;
+  virtual ~JournalDisk() = default;
+  JournalDisk(const JournalDisk&) = delete;
+  JournalDisk& operator=(const JournalDisk&) = delete;
+  virtual ssize_t write(int fd, const void* data, std::size_t bytes, off_t at);
+  virtual int sync(int fd);
+  virtual int truncate(int fd, off_t bytes);
+  virtual int rename(const char* from, const char* to);
+};
+
+/// One writer, made sure of by a lock; its calls must not overlap.
+class Journal {
+ public:
+  struct Opened {
+    std::unique_ptr<Journal> journal;
+    std::vector<std::string> records;  ///< to be replayed, in order
+    bool torn = false;   ///< a last write that a power cut had interrupted was cut off
+    bool stale = false;  ///< it was of another memory, kept as PATH.stale, and
+                         ///< was begun anew
+  };
+
+  /// Opens the journal at `path` or begins it. One whose parent is another is of an older memory,
+  /// into which its records have been folded: the power went between saving the memory and
+  /// restart(). It is not replayed but begun anew; if it holds records it is kept as PATH.stale all
+  /// the same, since the memory may also have been put back from a copy. Throws Error as
+  /// parse_journal, and kInput when another service has it or it cannot be read or written; nothing
+  /// is deleted then.
+  static Opened open(const std::string& path, const JournalParent& parent,
+                     const JournalLimits& limits = {}, JournalDisk* disk = nullptr);
+  ~Journal();
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  /// Returns when the record is on disk. Throws Error (kInput) when it could not be written, for
+  /// instance on a full disk: it is then as if it had never been tried. When not even that could be
+  /// achieved, or the disk refused to flush, the record may or may not be there after a restart,
+  /// and the journal takes no more until restart() succeeds.
+  void append(std::string_view payload);
+  /// The same for several with one flush. Not one unit: after a power cut during the call the first
+  /// few may be there.
+  void append_many(std::span<const std::string_view> payloads);
+
+  /// Begins anew after the memory has been saved whole, as a file with this SHA-256. Atomic: after
+  /// a power cut either journal is there, and the old one is stale. Throws Error (kInput) when it
+  /// fails; the journal then takes nothing more, as what it took would be thought stale, until
+  /// restart() succeeds. That also mends a journal broken before.
+  void restart(const JournalParent& parent);
+
+  std::size_t bytes() const { return bytes_; }      ///< of the file
+  std::size_t records() const { return records_; }  ///< since it was begun
+  bool broken() const { return !broken_.empty(); }
+
+ private:
+  Journal(const std::string& path, const JournalLimits& limits, JournalDisk* disk);
+  std::vector<std::uint8_t> read();
+  void begin(const JournalParent& parent);
+  void go_on(const JournalParent& parent, const JournalContent& content, bool cut);
+  void keep_aside();
+  void write_all(int fd, std::span<const std::uint8_t> data, std::size_t at);
+  void sync_folder();
+  void check(std::span<const std::string_view> payloads) const;
+
+  std::string path_;
+  JournalLimits limits_;
+  JournalDisk real_disk_;
+  JournalDisk& disk_;
+  FileLock lock_;
+  int fd_ = -1;
+  JournalParent parent_{};
+  std::size_t bytes_ = 0;
+  std::size_t records_ = 0;
+  std::string broken_;  // why no more is taken; empty: all is well
+};
+
+}  // namespace contcore

@@ -1,0 +1,101 @@
+// The memory of a service: inspected by many, changed by one, and never lost.
+//
+// Two copies are kept. One is published and nobody changes it; an update is made to the other,
+// which is then published in its place, and made to the first as soon as its last reader has left
+// it. So an inspection sees the memory as it was before an update or as it is after, never between,
+// and waits for neither.
+//
+// A single image that is learned is first written to the journal beside the memory's file, as it
+// came; learning is deterministic, so replaying the journal gives the same memory. From time to
+// time the memory is saved whole and the journal begun anew.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/lock.h"
+#include "contcore/detector.h"
+#include "contcore/progress.h"
+#include "detector/parts.h"
+#include "serve/journal.h"
+
+namespace contcore {
+
+struct LineOptions {
+  std::string memory;        ///< the file; made if it is not there
+  std::string backbone;      ///< where the backbone is, if not where the memory says
+  DetectorOptions settings;  ///< of a new memory
+};
+
+/// Learning calls are for one thread at a time, the others for any.
+class Line {
+ public:
+  /// Opens the memory and replays its journal. Throws Error as Detector::open and Journal::open.
+  Line(const LineOptions& options, Threads& threads);
+  ~Line();
+
+  const Extractor& extractor() const { return parts_->extractor; }
+  /// The memory as it is now; it stays that way as long as it is held, so hold it briefly.
+  std::shared_ptr<const Memory> memory() const;
+
+  /// What was found at the start, for the log; empty when there is nothing to say.
+  const std::string& remark() const { return remark_; }
+
+  /// Learns an image (as it came, and its patches) online. On disk and published when it returns.
+  /// True if it was held out. Throws Error (kInput) when the disk does not take it: then the memory
+  /// is as before.
+  bool learn_image(std::string_view bytes, VectorView patches, const std::string& task,
+                   Threads& threads);
+
+  /// Learns a batch, of which some images are held out. Saved and published when it returns. Throws
+  /// as Memory::learn, and Error (kInput) when it cannot be saved: the memory is as before.
+  struct Batch {
+    VectorView features;
+    std::size_t images = 0;
+    VectorView held;
+    std::vector<std::size_t> held_ends;
+  };
+  void learn_batch(const Batch& batch, const std::string& task, Threads& threads,
+                   const Progress& progress);
+
+  /// Images learned since the memory was last saved.
+  std::size_t unsaved() const { return unsaved_; }
+  /// Saves the memory, with its thresholds brought up to date, and begins the journal anew.
+  void fold(Threads& threads);
+
+ private:
+  // One of the two copies, and how many read it.
+  struct Side {
+    explicit Side(Memory m) : memory(std::move(m)) {}
+    Memory memory;
+    std::size_t readers = 0;
+  };
+  using Update = std::function<bool(Memory&, Threads&)>;
+  bool publish(const Update& update, Threads& threads);
+  void publish_whole(Memory next);
+  void catch_up(Threads& threads);
+  void replay(const std::string& record, Threads& threads);
+  void begin_journal(const std::string& checksum);
+
+  std::string path_;
+  FileLock lock_;
+  std::unique_ptr<Detector::Parts> parts_;  // its memory is empty: these are the memories
+  mutable std::mutex mutex_;                // of which is which, and of the readers
+  mutable std::condition_variable left_;    // a reader has
+  std::shared_ptr<Side> current_;
+  std::shared_ptr<Side> spare_;
+  std::vector<Update> behind_;  // updates that the spare has not seen
+  std::unique_ptr<Journal> journal_;
+  std::string remark_;
+  std::atomic<std::size_t> unsaved_ = 0;
+};
+
+}  // namespace contcore

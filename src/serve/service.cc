@@ -1,0 +1,89 @@
+#include "serve/service.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "contcore/error.h"
+#include "serve/api.h"
+#include "serve/watch.h"
+
+namespace contcore {
+namespace {
+
+constexpr double kDrainSeconds = 30;
+
+bool is_loopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1" || address == "localhost";
+}
+
+ServiceOptions checked(ServiceOptions options) {
+  if (!is_loopback(options.address) && options.tokens.empty()) {
+    throw Error(Error::Kind::kUsage,
+                fmt::format("others can reach {}, so tokens are needed; give them with --tokens "
+                            "FILE, or listen on 127.0.0.1",
+                            options.address));
+  }
+  if (options.address == "localhost") options.address = "127.0.0.1";
+  return options;
+}
+
+Line open_line(const LineOptions& options) {
+  Threads threads;
+  return {options, threads};
+}
+
+}  // namespace
+
+class Service::Work {
+ public:
+  explicit Work(const ServiceOptions& given)
+      : options_(checked(given)),
+        line_(open_line(options_.line)),
+        store_(options_.line.memory + ".db", options_.retention),
+        api_(options_, line_, store_),
+        server_(
+            options_.address, options_.port, options_.http,
+            [this](const HttpRequest& head) { return api_.admit(head); },
+            [this](HttpRequest&& request, HttpReply reply) {
+              api_.handle(std::move(request), std::move(reply));
+            }) {
+    if (options_.note && !line_.remark().empty()) options_.note(line_.remark());
+    if (!options_.watch.empty()) {
+      watch_ = std::make_unique<Watch>(options_.watch,
+                                       [this](const std::string& path, const std::string& name) {
+                                         api_.inspect_file(path, name);
+                                       });
+    }
+  }
+
+  ~Work() {
+    watch_.reset();
+    server_.drain(kDrainSeconds);
+    api_.finish();
+    try {
+      Threads threads;
+      line_.fold(threads);
+      store_.flush();
+    } catch (const Error& error) {
+      // What was acknowledged is in the journal.
+      if (options_.note) options_.note(error.what());
+    }
+  }
+
+  std::uint16_t port() const { return server_.port(); }
+
+ private:
+  const ServiceOptions options_;
+  Line line_;
+  Store store_;
+  Api api_;
+  HttpServer server_;
+  std::unique_ptr<Watch> watch_;
+};
+
+Service::Service(const ServiceOptions& options) : work_(std::make_unique<Work>(options)) {}
+Service::~Service() = default;
+std::uint16_t Service::port() const { return work_->port(); }
+
+}  // namespace contcore

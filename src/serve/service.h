@@ -1,0 +1,48 @@
+// The service: a line's memory behind an HTTP API, with a page.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "serve/http.h"
+#include "serve/line.h"
+#include "serve/store.h"
+#include "serve/tokens.h"
+
+namespace contcore {
+
+struct ServiceOptions {
+  LineOptions line;
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 8080;
+  Tokens tokens;
+  HttpLimits http;
+  std::size_t queue = 64;      ///< inspections that may wait
+  double rate = 0;             ///< requests a second for each client; 0: no limit
+  double false_alarms = 0.05;  ///< of thresholds that nobody has set
+  Retention retention;
+  std::size_t threads = 0;  ///< images inspected at once; 0: one for each core
+  std::string watch;        ///< folder whose new files are inspected; empty: none
+  std::string version;
+  std::function<void(const std::string&)> note;  ///< for the log
+};
+
+class Service {
+ public:
+  /// Ready when it returns. Throws Error: kUsage for an address that others can reach without
+  /// tokens, and as Line, Store and HttpServer.
+  explicit Service(const ServiceOptions& options);
+  /// Finishes what was accepted, then saves the memory.
+  ~Service();
+
+  std::uint16_t port() const;
+
+ private:
+  class Work;
+  std::unique_ptr<Work> work_;
+};
+
+}  // namespace contcore

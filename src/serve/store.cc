@@ -1,0 +1,540 @@
+#include "serve/store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <mutex>
+
+#include "contcore/error.h"
+#include "serve/sqlite.h"
+#include "serve/store_checks.h"
+#include "serve/store_room.h"
+#include "serve/store_samples.h"
+#include "serve/store_schema.h"
+#include "serve/store_transaction.h"
+#include "serve/utf8.h"
+
+namespace contcore {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "maps are stored little endian");
+
+constexpr std::size_t kMostListed = 500;
+constexpr std::size_t kMostScores = 100000;
+constexpr std::size_t kMostTasks = 1000;
+constexpr std::int64_t kMostSettings = 10000;
+constexpr std::size_t kMostPoints = 10000;
+
+// Ids are reserved on disk in blocks before any is given away, so that none is given twice even if
+// the rows are lost.
+constexpr std::int64_t kIdBlock = 10000;
+
+constexpr char kAdding[] = "adding an inspection";
+constexpr char kReading[] = "reading inspections";
+
+// In the order that read_row() reads them.
+constexpr std::string_view kSelect =
+    "SELECT id, time, task, source, score, threshold, verdict, latency_ms, width, height, "
+    "feedback, feedback_time, learned, has_image FROM inspection WHERE ";
+
+std::string select(std::string_view where) { return std::string(kSelect).append(where); }
+
+std::size_t not_negative(std::int64_t number) {
+  return static_cast<std::size_t>(std::max<std::int64_t>(number, 0));
+}
+
+// Nothing longer was ever stored; a file that has it is not to fill the memory.
+std::string short_text(const Statement& row, int column) {
+  return std::string(row.text(column).substr(0, 3 * kMostTaskBytes));
+}
+
+StoredInspection read_row(const Statement& row) {
+  StoredInspection inspection;
+  inspection.id = row.integer(0);
+  inspection.time = short_text(row, 1);
+  inspection.task = short_text(row, 2);
+  inspection.source = short_text(row, 3);
+  inspection.score = static_cast<float>(row.real(4));
+  if (!row.is_null(5)) inspection.threshold = static_cast<float>(row.real(5));
+  inspection.verdict = short_text(row, 6);
+  inspection.latency_ms = row.real(7);
+  inspection.width = static_cast<std::uint32_t>(row.integer(8));
+  inspection.height = static_cast<std::uint32_t>(row.integer(9));
+  inspection.feedback = short_text(row, 10);
+  inspection.feedback_time = short_text(row, 11);
+  inspection.learned = row.integer(12) != 0;
+  inspection.has_image = row.integer(13) != 0;
+  return inspection;
+}
+
+// What a filter compares with, in the order of the question marks that stand for it.
+struct Where {
+  std::string clause = "1";  // fixed words only
+  std::vector<std::string> texts;
+  std::vector<std::int64_t> numbers;
+
+  explicit Where(const InspectionFilter& filter) {
+    equal("verdict", filter.verdict);
+    equal("task", filter.task);
+    equal("feedback", filter.feedback);
+    equal("source", filter.source);
+    compare("id <", filter.before);
+    compare("id >", filter.after);
+    clause += " ORDER BY id DESC LIMIT ?";
+    numbers.push_back(static_cast<std::int64_t>(std::min(filter.limit, kMostListed)));
+  }
+  void bind(Statement& statement) const {
+    int at = 0;
+    for (const std::string& text : texts) statement.bind(++at, text);
+    for (const std::int64_t number : numbers) statement.bind(++at, number);
+  }
+
+ private:
+  void equal(std::string_view column, const std::optional<std::string>& value) {
+    if (!value) return;
+    clause += fmt::format(" AND {} = ?", column);
+    texts.push_back(valid_utf8(*value));
+  }
+  void compare(std::string_view what, const std::optional<std::int64_t>& value) {
+    if (!value) return;
+    clause += fmt::format(" AND {} ?", what);
+    numbers.push_back(*value);
+  }
+};
+
+}  // namespace
+
+// All of it with the mutex held.
+class Store::Work {
+ public:
+  Work(const std::string& path, const Retention& retention, Clock now);
+  ~Work();
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+
+  // The right to use the rest. Rows that are due are written by whoever comes next; that it fails
+  // is not the business of one who only wants to read.
+  std::unique_lock<std::mutex> enter();
+
+  std::int64_t take_id();
+  void insert(std::int64_t id, const StoredInspection& inspection, Keeps keeps,
+              std::size_t kept_bytes, bool has_image);
+  void insert_image(std::int64_t id, std::string_view bytes, std::string_view type);
+  void insert_map(std::int64_t id, std::span<const float> patches, std::uint32_t grid_w,
+                  std::uint32_t grid_h);
+  bool set_feedback(std::int64_t id, std::string_view label, std::string_view time);
+  [[noreturn]] void damaged(const std::string& what) const;
+
+  const std::string path;
+  const Retention retention;
+  const Sqlite db;
+  StoreTransaction transaction;
+  StoreRoom room;
+  StoreSamples samples;
+  Statement find;
+  Statement image;
+  Statement map;
+  Statement set_learned;
+  Statement scores;
+  Statement count_settings;
+  Statement set_setting;
+  Statement get_setting;
+  Statement erase_setting;
+  Statement all_settings;
+  Statement file_bytes;
+
+ private:
+  void count();
+  void reserve(std::int64_t last);
+
+  std::mutex mutex_;
+  Statement insert_;
+  Statement insert_image_;
+  Statement insert_map_;
+  Statement kept_;
+  Statement set_feedback_;
+  Statement reserve_;
+  std::int64_t next_id_ = 1;
+  std::int64_t reserved_ = 0;
+};
+
+namespace {
+
+Sqlite open_store(const std::string& path) {
+  Sqlite db = open_sqlite(path);
+  prepare_store(db.get(), path);
+  return db;
+}
+
+}  // namespace
+
+Store::Work::Work(const std::string& file, const Retention& how_much, Clock now)
+    : path(file),
+      retention(how_much),
+      db(open_store(path)),
+      transaction(db.get(), path, std::move(now)),
+      room(db.get(), path, how_much),
+      samples(db.get(), path, how_much.sample_steps),
+      find(db.get(), path, select("id = ?1")),
+      image(db.get(), path, "SELECT bytes, type FROM image WHERE id = ?1"),
+      map(db.get(), path, "SELECT patches, grid_w, grid_h FROM map WHERE id = ?1"),
+      set_learned(db.get(), path, "UPDATE inspection SET learned = 1 WHERE id = ?1"),
+      scores(db.get(), path,
+             "SELECT score FROM inspection WHERE task = ?1 AND verdict = ?2 ORDER BY id DESC LIMIT "
+             "?3"),
+      count_settings(db.get(), path, "SELECT count(*) FROM setting WHERE key <> ?1"),
+      set_setting(db.get(), path, "INSERT OR REPLACE INTO setting(key, value) VALUES(?1, ?2)"),
+      get_setting(db.get(), path, "SELECT value FROM setting WHERE key = ?1"),
+      erase_setting(db.get(), path, "DELETE FROM setting WHERE key = ?1"),
+      all_settings(db.get(), path, "SELECT key, value FROM setting ORDER BY key"),
+      file_bytes(db.get(), path,
+                 "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"),
+      insert_(
+          db.get(), path,
+          "INSERT INTO inspection(id, time, task, source, score, threshold, verdict, latency_ms, "
+          "width, height, feedback, feedback_time, learned, has_image, keeps, kept_bytes) "
+          "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"),
+      insert_image_(db.get(), path, "INSERT INTO image(id, type, bytes) VALUES(?1, ?2, ?3)"),
+      insert_map_(db.get(), path,
+                  "INSERT INTO map(id, grid_w, grid_h, patches) VALUES(?1, ?2, ?3, ?4)"),
+      kept_(db.get(), path, "SELECT keeps, kept_bytes FROM inspection WHERE id = ?1"),
+      set_feedback_(
+          db.get(), path,
+          "UPDATE inspection SET feedback = ?2, feedback_time = ?3, keeps = ?4 WHERE id = ?1"),
+      reserve_(db.get(), path, "UPDATE reserved SET last = ?1") {
+  count();
+}
+
+Store::Work::~Work() {
+  try {
+    transaction.flush();
+    if (reserved_ >= next_id_) reserve(next_id_ - 1);
+  } catch (const std::exception&) {
+    // A destructor has nobody to tell. The ids that are left are skipped.
+  }
+}
+
+void Store::Work::count() {
+  Statement all(db.get(), path,
+                "SELECT count(*), total(kept_bytes), total(keeps = 2), total(iif(keeps = 2, "
+                "kept_bytes, 0)), max(id) FROM inspection");
+  Statement last(db.get(), path, "SELECT last FROM reserved");
+  if (!all.step(kReading) || !last.step(kReading)) damaged("has lost its count of ids");
+  const auto whole = [&](int column) {
+    return static_cast<std::size_t>(std::clamp(all.real(column), 0.0, 1e18));
+  };
+  transaction.tally = {not_negative(all.integer(0)), whole(1), whole(2), whole(3)};
+  reserved_ = std::max({all.integer(4), last.integer(0), std::int64_t{0}});
+  // All of them may have been given away.
+  next_id_ = reserved_ == std::numeric_limits<std::int64_t>::max() ? reserved_ : reserved_ + 1;
+}
+
+void Store::Work::damaged(const std::string& what) const {
+  throw Error(Error::Kind::kDamaged,
+              fmt::format("{}: {}; restore it from a copy or move it away", path, what));
+}
+
+std::unique_lock<std::mutex> Store::Work::enter() {
+  std::unique_lock lock(mutex_);
+  if (transaction.is_due()) {
+    try {
+      transaction.commit();
+    } catch (const Error&) {
+      // Counted as lost.
+    }
+  }
+  return lock;
+}
+
+void Store::Work::reserve(std::int64_t last) {
+  transaction.change(0, 0, [&] {
+    reserve_.bind(1, last);
+    reserve_.run("reserving ids");
+  });
+  transaction.flush();
+  reserved_ = last;
+}
+
+std::int64_t Store::Work::take_id() {
+  if (next_id_ > std::numeric_limits<std::int64_t>::max() - 2 * kIdBlock) {
+    damaged("has no ids left");
+  }
+  if (next_id_ > reserved_) reserve(next_id_ - 1 + kIdBlock);
+  return next_id_++;
+}
+
+void Store::Work::insert(std::int64_t id, const StoredInspection& inspection, Keeps keeps,
+                         std::size_t kept_bytes, bool has_image) {
+  const std::string task = valid_utf8(inspection.task);
+  const std::string source = valid_utf8(inspection.source);
+  insert_.bind(1, id);
+  insert_.bind(2, inspection.time);
+  insert_.bind(3, task);
+  insert_.bind(4, source);
+  insert_.bind(5, static_cast<double>(inspection.score));
+  if (inspection.threshold) {
+    insert_.bind(6, static_cast<double>(*inspection.threshold));
+  } else {
+    insert_.bind_null(6);
+  }
+  insert_.bind(7, inspection.verdict);
+  insert_.bind(8, inspection.latency_ms);
+  insert_.bind(9, std::int64_t{inspection.width});
+  insert_.bind(10, std::int64_t{inspection.height});
+  insert_.bind(11, inspection.feedback);
+  insert_.bind(12, inspection.feedback_time);
+  insert_.bind(13, std::int64_t{inspection.learned});
+  insert_.bind(14, std::int64_t{has_image});
+  insert_.bind(15, static_cast<std::int64_t>(keeps));
+  insert_.bind(16, static_cast<std::int64_t>(kept_bytes));
+  insert_.run(kAdding);
+}
+
+void Store::Work::insert_image(std::int64_t id, std::string_view bytes, std::string_view type) {
+  const std::string name = valid_utf8(type);
+  insert_image_.bind(1, id);
+  insert_image_.bind(2, name);
+  insert_image_.bind_blob(3, std::as_bytes(std::span(bytes)));
+  insert_image_.run(kAdding);
+}
+
+void Store::Work::insert_map(std::int64_t id, std::span<const float> patches, std::uint32_t grid_w,
+                             std::uint32_t grid_h) {
+  insert_map_.bind(1, id);
+  insert_map_.bind(2, std::int64_t{grid_w});
+  insert_map_.bind(3, std::int64_t{grid_h});
+  insert_map_.bind_blob(4, std::as_bytes(patches));
+  insert_map_.run(kAdding);
+}
+
+// Feedback may make an image evidence, or no longer.
+bool Store::Work::set_feedback(std::int64_t id, std::string_view label, std::string_view time) {
+  std::int64_t keeps = 0;
+  std::size_t bytes = 0;
+  {
+    const Resets resets(kept_);
+    kept_.bind(1, id);
+    if (!kept_.step(kReading)) return false;
+    keeps = kept_.integer(0);
+    bytes = not_negative(kept_.integer(1));
+  }
+  const Keeps before{keeps};
+  Keeps after = before;
+  if (before != Keeps::kNothing) after = label == "defect" ? Keeps::kEvidence : Keeps::kImage;
+  set_feedback_.bind(1, id);
+  set_feedback_.bind(2, label);
+  set_feedback_.bind(3, time);
+  set_feedback_.bind(4, static_cast<std::int64_t>(after));
+  set_feedback_.run("keeping feedback");
+  take_kept(transaction.tally, before, bytes);
+  add_kept(transaction.tally, after, bytes);
+  return true;
+}
+
+Store::Store(const std::string& path, const Retention& retention, Clock now)
+    : work_(std::make_unique<Work>(path, retention, std::move(now))) {}
+
+Store::~Store() = default;
+
+std::int64_t Store::add(const StoredInspection& inspection, std::string_view image_bytes,
+                        std::string_view image_type, std::span<const float> patches,
+                        std::uint32_t grid_w, std::uint32_t grid_h) {
+  check_inspection(inspection);
+  check_length(image_type, kMostTypeBytes, "image's type");
+  check_map(patches, grid_w, grid_h);
+  const std::size_t wanted = image_bytes.size() + patches.size_bytes();
+  const bool fits = wanted <= work_->retention.image_bytes;
+  const bool keep_image = fits && !image_bytes.empty();
+  const bool keep_map = fits && !patches.empty();
+  const std::size_t kept = fits ? wanted : 0;
+  const Keeps keeps = kept == 0                         ? Keeps::kNothing
+                      : inspection.feedback == "defect" ? Keeps::kEvidence
+                                                        : Keeps::kImage;
+  const auto lock = work_->enter();
+  const std::int64_t id = work_->take_id();
+  work_->transaction.change(1, kept, [&] {
+    StoreTally& tally = work_->transaction.tally;
+    ++tally.inspections;
+    add_kept(tally, keeps, kept);
+    work_->insert(id, inspection, keeps, kept, keep_image);
+    if (keep_image) work_->insert_image(id, image_bytes, image_type);
+    if (keep_map) work_->insert_map(id, patches, grid_w, grid_h);
+    work_->room.make(tally);
+  });
+  if (work_->transaction.is_due()) work_->transaction.commit();
+  return id;
+}
+
+std::optional<StoredInspection> Store::find(std::int64_t id) {
+  const auto lock = work_->enter();
+  const Resets resets(work_->find);
+  work_->find.bind(1, id);
+  if (!work_->find.step(kReading)) return {};
+  return read_row(work_->find);
+}
+
+std::vector<StoredInspection> Store::list(const InspectionFilter& filter) {
+  const Where where(filter);
+  const auto lock = work_->enter();
+  Statement statement(work_->db.get(), work_->path, select(where.clause));
+  where.bind(statement);
+  std::vector<StoredInspection> inspections;
+  while (statement.step(kReading)) inspections.push_back(read_row(statement));
+  return inspections;
+}
+
+std::optional<StoredImage> Store::image(std::int64_t id) {
+  const auto lock = work_->enter();
+  Statement& row = work_->image;
+  const Resets resets(row);
+  row.bind(1, id);
+  if (!row.step("reading an image")) return {};
+  const std::span<const std::byte> bytes = row.blob(0);
+  return StoredImage{{reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                     std::string(row.text(1))};
+}
+
+std::optional<StoredMap> Store::map(std::int64_t id) {
+  const auto lock = work_->enter();
+  Statement& row = work_->map;
+  const Resets resets(row);
+  row.bind(1, id);
+  if (!row.step("reading a map")) return {};
+  const std::span<const std::byte> bytes = row.blob(0);
+  const std::int64_t w = row.integer(1);
+  const std::int64_t h = row.integer(2);
+  const auto most = static_cast<std::int64_t>(kMostPatches);
+  if (w < 1 || h < 1 || w > most || h > most ||
+      bytes.size() != not_negative(w * h) * sizeof(float)) {
+    work_->damaged(fmt::format("the map of inspection {} does not fit its grid", id));
+  }
+  StoredMap map{std::vector<float>(bytes.size() / sizeof(float)), static_cast<std::uint32_t>(w),
+                static_cast<std::uint32_t>(h)};
+  std::memcpy(map.patches.data(), bytes.data(), bytes.size());
+  return map;
+}
+
+bool Store::feedback(std::int64_t id, std::string_view label, std::string_view time) {
+  check_feedback(label, time);
+  const auto lock = work_->enter();
+  bool found = false;
+  work_->transaction.change(0, 0, [&] { found = work_->set_feedback(id, label, time); });
+  if (found) work_->transaction.flush();
+  return found;
+}
+
+void Store::learned(std::int64_t id) {
+  const auto lock = work_->enter();
+  work_->transaction.change(0, 0, [&] {
+    work_->set_learned.bind(1, id);
+    work_->set_learned.run("noting what was learned");
+  });
+}
+
+std::vector<float> Store::scores(std::string_view task, std::string_view verdict, std::size_t n) {
+  check_verdict(verdict);
+  const std::string name = valid_utf8(task);
+  const auto lock = work_->enter();
+  Statement& row = work_->scores;
+  const Resets resets(row);
+  row.bind(1, name);
+  row.bind(2, verdict);
+  row.bind(3, static_cast<std::int64_t>(std::min(n, kMostScores)));
+  std::vector<float> scores;
+  while (row.step("reading scores")) scores.push_back(static_cast<float>(row.real(0)));
+  return scores;
+}
+
+void Store::sample(std::string_view time, std::span<const TaskSample> tasks) {
+  check_time(time);
+  for (const TaskSample& task : tasks) check_sample(task);
+  if (tasks.size() > kMostTasks) {
+    throw Error(Error::Kind::kInput,
+                fmt::format("a sample of {} tasks; at most {} are kept", tasks.size(), kMostTasks));
+  }
+  const auto lock = work_->enter();
+  work_->transaction.change(0, 0, [&] { work_->samples.add(time, tasks); });
+}
+
+std::vector<StoredSample> Store::samples(std::string_view since, std::size_t n) {
+  if (!since.empty()) check_time(since);
+  const auto lock = work_->enter();
+  return work_->samples.read(since, std::min(n, kMostPoints));
+}
+
+void Store::set(std::string_view key, std::string_view value) {
+  check_length(key, kMostKeyBytes, "setting's name");
+  check_length(value, kMostValueBytes, "setting's value");
+  const std::string name = valid_utf8(key);
+  const std::string text = valid_utf8(value);
+  const auto lock = work_->enter();
+  work_->transaction.change(0, 0, [&] {
+    {
+      Statement& others = work_->count_settings;
+      const Resets resets(others);
+      others.bind(1, name);
+      if (others.step("counting settings") && others.integer(0) >= kMostSettings) {
+        throw Error(Error::Kind::kInput,
+                    fmt::format("{}: there are {} settings already; remove some", work_->path,
+                                kMostSettings));
+      }
+    }
+    work_->set_setting.bind(1, name);
+    work_->set_setting.bind(2, text);
+    work_->set_setting.run("keeping a setting");
+  });
+  work_->transaction.flush();
+}
+
+std::optional<std::string> Store::get(std::string_view key) {
+  const std::string name = valid_utf8(key);
+  const auto lock = work_->enter();
+  Statement& row = work_->get_setting;
+  const Resets resets(row);
+  row.bind(1, name);
+  if (!row.step("reading a setting")) return {};
+  return std::string(row.text(0));
+}
+
+void Store::erase(std::string_view key) {
+  const std::string name = valid_utf8(key);
+  const auto lock = work_->enter();
+  work_->transaction.change(0, 0, [&] {
+    work_->erase_setting.bind(1, name);
+    work_->erase_setting.run("removing a setting");
+  });
+  work_->transaction.flush();
+}
+
+std::vector<std::pair<std::string, std::string>> Store::settings() {
+  const auto lock = work_->enter();
+  Statement& row = work_->all_settings;
+  const Resets resets(row);
+  std::vector<std::pair<std::string, std::string>> settings;
+  while (row.step("reading the settings")) settings.emplace_back(row.text(0), row.text(1));
+  return settings;
+}
+
+StoreCounts Store::counts() {
+  const auto lock = work_->enter();
+  const Resets resets(work_->file_bytes);
+  const bool known = work_->file_bytes.step("asking for the size");
+  const StoreTally& tally = work_->transaction.tally;
+  return {tally.inspections,
+          tally.kept_bytes,
+          tally.evidence,
+          tally.evidence_bytes,
+          known ? not_negative(work_->file_bytes.integer(0)) : 0,
+          work_->transaction.pending(),
+          work_->transaction.lost()};
+}
+
+void Store::flush() {
+  const auto lock = work_->enter();
+  work_->transaction.flush();
+}
+
+}  // namespace contcore

@@ -1,0 +1,170 @@
+// Inspections, feedback and samples over time, in a SQLite file.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace contcore {
+
+/// Times are UTC, as in "2024-05-31T23:59:59.999Z", to the millisecond.
+struct StoredInspection {
+  std::int64_t id = 0;
+  std::string time;
+  std::string task;    ///< the product it was taken for; may be empty; at most 1000 bytes
+  std::string source;  ///< a label from the client; may be empty; at most 200 bytes
+  float score = 0;     ///< finite
+  std::optional<float> threshold;
+  std::string verdict;  ///< "good", "defect" or "unknown"
+  double latency_ms = 0;
+  std::uint32_t width = 0;
+  std::uint32_t height = 0;
+  std::string feedback;  ///< "", "good" or "defect"
+  std::string feedback_time;
+  bool learned = false;
+  bool has_image = false;
+};
+
+struct StoredImage {
+  std::string bytes;  ///< as uploaded
+  std::string type;   ///< such as "image/png"
+};
+
+struct StoredMap {
+  std::vector<float> patches;  ///< row after row
+  std::uint32_t grid_w = 0;
+  std::uint32_t grid_h = 0;
+};
+
+/// Only inspections that agree in all that is given. `before` and `after` are ids, themselves left
+/// out: a page is continued with `before` = the last id seen, what is new since is `after` = the
+/// first. Ids only go up, so pages stay where they are while rows are added.
+struct InspectionFilter {
+  std::optional<std::string> verdict;
+  std::optional<std::string> task;
+  std::optional<std::string> feedback;
+  std::optional<std::string> source;
+  std::optional<std::int64_t> before;
+  std::optional<std::int64_t> after;
+  std::size_t limit = 50;  ///< at most 500
+};
+
+/// The state of one task; NaN for what is not known.
+struct TaskSample {
+  std::string task;
+  std::uint64_t vectors = 0;
+  double certificate = 0;
+  double drift = 0;
+};
+
+struct StoredSample {
+  std::string time;
+  TaskSample sample;
+};
+
+/// How much is kept. Images and maps share `image_bytes`; when they are more, the oldest go first
+/// and the rows stay. When the rows are more, the oldest go. Images of parts that a person called
+/// defect are evidence and go last, as do their rows; but they fill no more than nine tenths, so
+/// that there is always room for what comes in. Samples are kept for `sample_steps` calls, then
+/// every second for twice as long, every fourth for four times as long, and so on.
+struct Retention {
+  std::size_t inspections = 100000;
+  std::size_t image_bytes = std::size_t{2} << 30;
+  std::size_t sample_steps = 8192;
+};
+
+struct StoreCounts {
+  std::size_t inspections = 0;
+  std::size_t kept_bytes = 0;      ///< images and maps
+  std::size_t evidence = 0;        ///< inspections whose image is evidence
+  std::size_t evidence_bytes = 0;  ///< part of kept_bytes
+  std::size_t file_bytes = 0;      ///< without the log beside it
+  std::size_t pending = 0;         ///< inspections not yet handed to the system
+  std::size_t lost = 0;            ///< inspections that a full or failing disk did not take
+};
+
+/// All calls may be made from any thread. One mutex and one connection serve them, so that what was
+/// added is found at once, also while it is not yet written; a call waits for one other at most as
+/// long as that takes, and none takes long: adding writes into memory or, once in a while, 64 rows
+/// into the log (no flush), lists go by an index and end at 500 rows, old rows go a few at a time.
+/// The longest are feedback() and flush(), which wait for the disk once, and the folding in of the
+/// log every 4 MB.
+///
+/// Every text may be any bytes: what is not UTF-8 is replaced by U+FFFD, in filters as well, so
+/// that what was stored under a name is found under it. Texts that are too long, numbers that are
+/// not finite, and times, verdicts and labels that are none are refused with Error (kInput).
+///
+/// A failure of the disk is Error (kInput) and the store goes on when the disk does. Inspections
+/// that were waiting to be written may be lost with it; they are counted, and their ids are not
+/// used again, not even after a power cut: feedback must never reach another inspection than the
+/// one it was given for.
+class Store {
+ public:
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;
+
+  /// Opens or makes the file; ":memory:" keeps all in memory. Throws Error: kDamaged for a file
+  /// that is no sound store, kInput for one that is another program's or a newer version's, or that
+  /// cannot be opened.
+  explicit Store(const std::string& path, const Retention& retention = {},
+                 Clock now = std::chrono::steady_clock::now);
+  /// Flushes; what fails then is lost.
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  /// Adds an inspection, with its image and map if they are not empty, and returns its id; `id` and
+  /// `has_image` of what is given are not read. An image larger than all that may be kept is left
+  /// out. It is written with others by the call that comes 200 ms later or makes it 64, or by
+  /// flush().
+  std::int64_t add(const StoredInspection& inspection, std::string_view image_bytes,
+                   std::string_view image_type, std::span<const float> patches,
+                   std::uint32_t grid_w, std::uint32_t grid_h);
+
+  std::optional<StoredInspection> find(std::int64_t id);
+  /// Newest first.
+  std::vector<StoredInspection> list(const InspectionFilter& filter);
+  std::optional<StoredImage> image(std::int64_t id);
+  std::optional<StoredMap> map(std::int64_t id);
+
+  /// Sets ("good", "defect") or takes back ("") what a person said; on disk when it returns. False
+  /// when there is no such inspection.
+  bool feedback(std::int64_t id, std::string_view label, std::string_view time);
+  /// Notes that the memory has learned from it.
+  void learned(std::int64_t id);
+
+  /// Scores of a task's last inspections with this verdict, newest first, at most n or 100,000.
+  std::vector<float> scores(std::string_view task, std::string_view verdict, std::size_t n);
+
+  /// At most 1000 tasks.
+  void sample(std::string_view time, std::span<const TaskSample> tasks);
+  /// In the order of time, from `since` ("" for all) on: at most n points in time, spread evenly
+  /// over those there are, the first and last among them.
+  std::vector<StoredSample> samples(std::string_view since, std::size_t n);
+
+  /// Small texts by name; on disk when the call returns. Names have at most 1200 bytes, values
+  /// 4000, and there are at most 10,000.
+  void set(std::string_view key, std::string_view value);
+  std::optional<std::string> get(std::string_view key);
+  void erase(std::string_view key);
+  std::vector<std::pair<std::string, std::string>> settings();
+
+  StoreCounts counts();
+
+  /// All that was added is on disk when it returns. To be called every so often: without another
+  /// call the last rows wait.
+  void flush();
+
+ private:
+  class Work;
+  std::unique_ptr<Work> work_;
+};
+
+}  // namespace contcore

@@ -1,0 +1,216 @@
+// The memory of a service: swapped whole, and there again after a crash.
+#include "serve/line.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "contcore/error.h"
+#include "contcore/image.h"
+
+namespace contcore {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kSide = 64;
+
+/// Stripes of a product's own, each image shifted.
+Image picture(std::size_t product, std::size_t index) {
+  Image image;
+  image.width = image.height = kSide;
+  image.rgb.resize(kSide * kSide * 3);
+  for (std::size_t y = 0; y < kSide; ++y) {
+    for (std::size_t x = 0; x < kSide; ++x) {
+      const double at = 0.2 * static_cast<double>(x * product + y * (product + 1) + 7 * index);
+      for (std::size_t c = 0; c < 3; ++c) {
+        image.rgb[3 * (y * kSide + x) + c] =
+            static_cast<std::uint8_t>(120 + 60 * std::sin(at + static_cast<double>(c)));
+      }
+    }
+  }
+  return image;
+}
+
+class LineTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = "/dev/shm/contcore_line_XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) {
+      name = (fs::temp_directory_path() / "contcore_line_XXXXXX").string();
+      ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    }
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  LineOptions options() const {
+    LineOptions options;
+    options.memory = (folder_ / "line.ccm").string();
+    options.backbone = "builtin";
+    options.settings.geometry = Geometry::parse("64", "none");
+    options.settings.capacity = 40;
+    return options;
+  }
+
+  bool learn(Line& line, std::size_t product, std::size_t index) {
+    const Image image = picture(product, index);
+    const std::vector<std::uint8_t> bytes = encode_png(image);
+    const Patches patches = line.extractor().extract(image, threads_);
+    return line.learn_image({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                            patches.vectors.view(), "product " + std::to_string(product), threads_);
+  }
+
+  void learn_all(Line& line, std::size_t first, std::size_t end) {
+    for (std::size_t i = first; i < end; ++i) learn(line, i % 3, i);
+  }
+
+  static void expect_same(const Memory& a, const Memory& b) {
+    ASSERT_EQ(a.size(), b.size());
+    const Vectors x = a.vectors();
+    const Vectors y = b.vectors();
+    EXPECT_TRUE(std::equal(x.data(), x.data() + x.rows() * x.cols(), y.data()));
+    EXPECT_EQ(a.origins(), b.origins());
+    EXPECT_EQ(a.radii(), b.radii());
+    EXPECT_EQ(a.certificate(), b.certificate());
+    ASSERT_EQ(a.tasks().size(), b.tasks().size());
+    for (std::size_t t = 0; t < a.tasks().size(); ++t) {
+      EXPECT_EQ(a.tasks()[t].images, b.tasks()[t].images);
+      EXPECT_EQ(a.held_out_scores(t), b.held_out_scores(t)) << t;
+    }
+  }
+
+  fs::path folder_;
+  Threads threads_{1};
+};
+
+TEST_F(LineTest, IsThereAgainAfterACrashAtAnyMoment) {
+  std::vector<Memory> after;  // each number of images
+  {
+    Memory memory = Line(options(), threads_).memory()->copy();
+    Line other(options(), threads_);
+    for (std::size_t i = 0; i < 12; ++i) {
+      LearnOptions how;
+      how.task = "product " + std::to_string(i % 3);
+      const Patches patches = other.extractor().extract(picture(i % 3, i), threads_);
+      learn_patches(memory, patches.vectors.view(), how, "t", threads_);
+      after.push_back(memory.copy());
+    }
+  }
+  for (std::size_t i = 0; i < 12; ++i) {
+    // No orderly end: what the destructor leaves is what a crash does.
+    Line line(options(), threads_);
+    learn(line, i % 3, i);
+    expect_same(*line.memory(), after[i]);
+    if (HasFailure()) FAIL() << "after " << i + 1 << " images";
+  }
+}
+
+TEST_F(LineTest, FoldsTheJournalIntoTheMemory) {
+  {
+    Line line(options(), threads_);
+    learn_all(line, 0, 10);
+    EXPECT_EQ(line.unsaved(), 10u);
+    const auto before = fs::file_size(options().memory + ".journal");
+    line.fold(threads_);
+    EXPECT_EQ(line.unsaved(), 0u);
+    EXPECT_LT(fs::file_size(options().memory + ".journal"), before);
+    learn_all(line, 10, 13);
+  }
+  Line line(options(), threads_);
+  EXPECT_EQ(line.unsaved(), 3u);
+  std::size_t images = 0;
+  for (std::size_t t = 0; t < 3; ++t) {
+    images += line.memory()->tasks()[t].images + line.memory()->states()[t].held_out;
+  }
+  EXPECT_EQ(images, 13u);
+  line.fold(threads_);
+  expect_same(Memory::open(options().memory), *line.memory());
+}
+
+TEST_F(LineTest, WhoHoldsAMemorySeesItUnchanged) {
+  Line line(options(), threads_);
+  learn_all(line, 0, 9);
+  const auto held = line.memory();
+  const Memory as_it_was = held->copy();
+  learn(line, 1, 100);                                // the other copy takes it
+  std::thread learner([&] { learn(line, 2, 101); });  // and waits for the reader
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  expect_same(*held, as_it_was);
+  const auto now = line.memory();
+  EXPECT_NE(now.get(), held.get());
+  const_cast<std::shared_ptr<const Memory>&>(held).reset();
+  const_cast<std::shared_ptr<const Memory>&>(now).reset();
+  learner.join();
+}
+
+// Scores seen while learning goes on are all of some whole memory, old or new.
+TEST_F(LineTest, ReadersSeeTheOldOrTheNewMemory) {
+  const Image probe = picture(1, 55);
+  std::set<float> allowed;
+  const auto score = [&](const Line& line, Threads& threads) {
+    const Patches patches = line.extractor().extract(probe, threads);
+    const auto distances = line.memory()->distances(patches.vectors.view(), threads);
+    return *std::max_element(distances.begin(), distances.end());
+  };
+  {
+    Line line(options(), threads_);
+    learn_all(line, 0, 3);
+    allowed.insert(score(line, threads_));
+    for (std::size_t i = 3; i < 25; ++i) {
+      learn(line, i % 3, i);
+      allowed.insert(score(line, threads_));
+    }
+  }
+  for (const char* end : {"", ".journal"}) fs::remove(options().memory + end);
+  Line line(options(), threads_);
+  learn_all(line, 0, 3);
+  std::atomic<bool> stop = false;
+  std::vector<std::set<float>> seen(2);
+  std::vector<std::thread> readers;
+  for (std::set<float>& mine : seen) {
+    readers.emplace_back([&] {
+      Threads alone(1);
+      while (!stop) mine.insert(score(line, alone));
+    });
+  }
+  learn_all(line, 3, 25);
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  for (const std::set<float>& mine : seen) {
+    for (const float value : mine) EXPECT_EQ(allowed.count(value), 1u) << value;
+  }
+}
+
+TEST_F(LineTest, ABatchIsSavedOrHasNotHappened) {
+  Line line(options(), threads_);
+  learn_all(line, 0, 4);
+  const Memory before = line.memory()->copy();
+  const Patches patches = line.extractor().extract(picture(5, 0), threads_);
+  Line::Batch batch;
+  batch.features = patches.vectors.view();
+  batch.images = 1;
+  EXPECT_THROW(line.learn_batch(batch, "new", threads_, [](double) { return false; }), Error);
+  expect_same(*line.memory(), before);
+  line.learn_batch(batch, "new", threads_, {});
+  EXPECT_EQ(line.memory()->tasks().back().name, "new");
+  EXPECT_EQ(line.unsaved(), 0u);
+  expect_same(Memory::open(options().memory), *line.memory());
+}
+
+TEST_F(LineTest, IsForOneProcess) {
+  const Line line(options(), threads_);
+  EXPECT_THROW(Line(options(), threads_), Error);
+}
+
+}  // namespace
+}  // namespace contcore
