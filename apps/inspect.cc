@@ -5,15 +5,18 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "commands.h"
 #include "common.h"
 #include "contcore/detector.h"
 #include "contcore/error.h"
 #include "contcore/npy.h"
 #include "progress_line.h"
+#include "remote.h"
 
 namespace contcore::app {
 namespace {
@@ -24,11 +27,14 @@ constexpr char kFooter[] =
     "Examples:\n"
     "  contcore inspect line.ccm camera/ --heatmaps heatmaps/\n"
     "  contcore inspect line.ccm part.png --json\n"
+    "  contcore inspect --server http://127.0.0.1:8080 camera/\n"
     "A line for each image: verdict, score, threshold, product, file. The product is recognised "
     "by\n"
-    "its looks unless it is named with --task.\n";
+    "its looks unless it is named with --task. With --server a running contcore serve inspects; a\n"
+    "token is taken from the environment's CONTCORE_TOKEN.\n";
 
 struct InspectCommand {
+  std::string server;
   std::string memory;
   std::vector<std::string> images;
   std::string backbone;
@@ -95,12 +101,21 @@ nlohmann::json as_json(const Detector::Inspected& item, const Memory& memory,
   return object;
 }
 
+std::string text_line(const std::string& verdict, double score, std::optional<double> threshold,
+                      const std::string& task, const std::string& file) {
+  return fmt::format("{:<7} {:9.3f} {:>9} {:<16} {}\n", verdict, score,
+                     threshold ? fmt::format("{:.3f}", *threshold) : "-", task.empty() ? "-" : task,
+                     file);
+}
+
 std::string as_text(const Detector::Inspected& item, const Memory& memory) {
   if (!item.error.empty()) return fmt::format("error    {}\n", item.error);
   const Inspection& seen = item.seen;
-  return fmt::format("{:<7} {:9.3f} {:>9} {:<16} {}\n", verdict(seen), seen.score,
-                     seen.threshold ? fmt::format("{:.3f}", seen.threshold->score) : "-",
-                     seen.task ? memory.tasks()[*seen.task].name : "-", item.file);
+  return text_line(verdict(seen), static_cast<double>(seen.score),
+                   seen.threshold
+                       ? std::optional<double>(static_cast<double>(seen.threshold->score))
+                       : std::nullopt,
+                   seen.task ? memory.tasks()[*seen.task].name : "", item.file);
 }
 
 struct Count {
@@ -118,7 +133,95 @@ struct Count {
       ++(item.seen.rejected ? defect : good);
     }
   }
+  void add(const std::string& verdict) {
+    ++(verdict == "good" ? good : verdict == "defect" ? defect : unknown);
+  }
 };
+
+void finish(const Count& count, std::size_t files, double seconds) {
+  note(fmt::format("{}: {} good, {} defect{}{}; {:.1f} ms an image", counted(files, "image"),
+                   count.good, count.defect,
+                   count.unknown != 0 ? fmt::format(", {} without a threshold", count.unknown) : "",
+                   count.unreadable != 0 ? fmt::format(", {} unreadable", count.unreadable) : "",
+                   1000 * seconds / static_cast<double>(files)));
+  if (count.unreadable != 0) {
+    throw Error(Error::Kind::kInput, fmt::format("{} of {} could not be inspected",
+                                                 count.unreadable, counted(files, "image")));
+  }
+}
+
+// ---- by a service ------------------------------------------------------------------------------
+
+// What the service said of an image, as the line that would be printed without one.
+std::string as_line(const nlohmann::json& said, const std::string& file, bool json) {
+  const std::string task = text_in(said, "task");
+  const auto score = number_in(said, "score");
+  const auto threshold = number_in(said, "threshold");
+  if (!json) return text_line(text_in(said, "verdict"), *score, threshold, task, file);
+  nlohmann::json object = {{"file", file}, {"verdict", said["verdict"]}, {"score", said["score"]}};
+  if (threshold) object["threshold"] = *threshold;
+  if (!task.empty()) object["task"] = task;
+  for (const char* key : {"false_alarms", "peak", "width", "height"}) {
+    if (said.contains(key) && !said[key].is_null()) object[key] = said[key];
+  }
+  if (const auto latency = number_in(said, "latency_ms")) object["seconds"] = *latency / 1000;
+  return json_line(object);
+}
+
+std::string as_error_line(const std::string& error, const std::string& file, bool json) {
+  if (!json) return fmt::format("error    {}\n", error);
+  return json_line({{"file", file}, {"verdict", "error"}, {"error", error}});
+}
+
+// The error that keeps this one image from being inspected; others are thrown.
+std::string inspect_one(Remote& remote, const std::string& path, const std::string& file,
+                        nlohmann::json& said) {
+  std::vector<std::uint8_t> bytes;
+  try {
+    bytes = read_whole(file, "an image", ImageLimits().bytes);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  try {
+    said = remote.post(path, bytes);
+  } catch (const RemoteRefusal& refusal) {
+    if (!refusal.is_about_the_image()) throw;
+    return fmt::format("{}: {}", file, refusal.reason());
+  }
+  const std::string verdict = text_in(said, "verdict");
+  if (!number_in(said, "score") ||
+      (verdict != "good" && verdict != "defect" && verdict != "unknown")) {
+    remote.throw_strange(path, "it has no score or verdict");
+  }
+  return "";
+}
+
+void run_remote(const InspectCommand& command) {
+  Remote remote(command.server);
+  const std::vector<std::string> files = find_images(command.images);
+  Count count;
+  const Stopwatch watch;
+  ProgressLine progress(fmt::format("inspecting {}", counted(files.size(), "image")));
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::string name = fs::path(files[i]).filename().string();
+    std::string path = "/v1/inspections?source=" + percent_encoded(name);
+    if (!command.options.task.empty()) path += "&task=" + percent_encoded(command.options.task);
+    nlohmann::json said;
+    const std::string error = inspect_one(remote, path, files[i], said);
+    if (error.empty()) {
+      count.add(text_in(said, "verdict"));
+    } else {
+      ++count.unreadable;
+    }
+    print_result(error.empty() ? as_line(said, files[i], command.common.json)
+                               : as_error_line(error, files[i], command.common.json));
+    progress.update(static_cast<double>(i + 1) / static_cast<double>(files.size()));
+    stop_if_asked();
+  }
+  finish(count, files.size(), watch.seconds());
+}
+
+// ---- by a memory -------------------------------------------------------------------------------
 
 void run(const InspectCommand& command) {
   if (!(command.options.false_alarms > 0 && command.options.false_alarms < 1)) {
@@ -150,15 +253,7 @@ void run(const InspectCommand& command) {
     return progress.update(static_cast<double>(done) / static_cast<double>(files.size()));
   });
   stop_if_asked();
-  note(fmt::format("{}: {} good, {} defect{}{}; {:.1f} ms an image", counted(files.size(), "image"),
-                   count.good, count.defect,
-                   count.unknown != 0 ? fmt::format(", {} without a threshold", count.unknown) : "",
-                   count.unreadable != 0 ? fmt::format(", {} unreadable", count.unreadable) : "",
-                   1000 * watch.seconds() / static_cast<double>(files.size())));
-  if (count.unreadable != 0) {
-    throw Error(Error::Kind::kInput, fmt::format("{} of {} could not be inspected",
-                                                 count.unreadable, counted(files.size(), "image")));
-  }
+  finish(count, files.size(), watch.seconds());
 }
 
 }  // namespace
@@ -166,12 +261,11 @@ void run(const InspectCommand& command) {
 void add_inspect(CLI::App& app) {
   auto command = std::make_shared<InspectCommand>();
   CLI::App* sub = app.add_subcommand("inspect", "Find defects in images");
-  sub->add_option("memory", command->memory, "The memory's file")
-      ->required()
+  sub->add_option("memory", command->memory, "The memory's file; left out with --server")
       ->type_name("MEMORY.ccm");
-  sub->add_option("images", command->images, "Images: files and folders")
-      ->required()
-      ->type_name("IMAGES");
+  sub->add_option("images", command->images, "Images: files and folders")->type_name("IMAGES");
+  sub->add_option("--server", command->server, "Ask the contcore serve at this address")
+      ->type_name("URL");
   sub->add_option("--heatmaps", command->heatmaps,
                   "Write a picture of each image here: heat, outline, verdict")
       ->type_name("DIR");
@@ -190,7 +284,13 @@ void add_inspect(CLI::App& app) {
       ->type_name("FILE");
   command->common.add_to(*sub);
   sub->footer(kFooter);
-  sub->callback([command] { run(*command); });
+  sub->callback([command, sub] {
+    sort_positionals(*sub, command->server, command->memory, command->images);
+    if (command->server.empty()) return run(*command);
+    refuse_local_options(
+        *sub, {"--heatmaps", "--maps", "--false-alarms", "--use", "--backbone", "--threads"});
+    run_remote(*command);
+  });
 }
 
 }  // namespace contcore::app

@@ -15,6 +15,8 @@
 #include "contcore/detector.h"
 #include "contcore/error.h"
 #include "progress_line.h"
+#include "remote.h"
+#include "remote_learn.h"
 
 namespace contcore::app {
 namespace {
@@ -24,10 +26,13 @@ constexpr char kFooter[] =
     "  contcore learn line.ccm bottles/good --task bottle\n"
     "  contcore learn line.ccm screws/ --task screw          (the same memory learns on)\n"
     "  contcore learn line.ccm today/*.png --task bottle --online\n"
+    "  contcore learn --server http://127.0.0.1:8080 bottles/good --task bottle\n"
     "The settings of a memory (backbone, layers, resize, crop, capacity, rule, q) are chosen when\n"
-    "it is made and kept in it. Ctrl-C leaves it as it was.\n";
+    "it is made and kept in it. Ctrl-C leaves it as it was. With --server a running contcore\n"
+    "serve learns; a token is taken from the environment's CONTCORE_TOKEN.\n";
 
 struct LearnCommand {
+  std::string server;
   std::string memory;
   std::vector<std::string> images;
   LearnOptions options;
@@ -163,17 +168,22 @@ void run(LearnCommand& command) {
                    : as_text(command, report, detector.memory(), seconds, peak.bytes()));
 }
 
+void run_remote(const LearnCommand& command) {
+  learn_remotely({command.server, command.images, command.options.task, command.options.online,
+                  command.options.strict, command.common.json});
+}
+
 }  // namespace
 
 void add_learn(CLI::App& app) {
   auto command = std::make_shared<LearnCommand>();
   CLI::App* sub = app.add_subcommand("learn", "Learn good images of a product");
-  sub->add_option("memory", command->memory, "The memory's file; made if it is not there")
-      ->required()
+  sub->add_option("memory", command->memory,
+                  "The memory's file; made if it is not there; left out with --server")
       ->type_name("MEMORY.ccm");
-  sub->add_option("images", command->images, "Good images: files and folders")
-      ->required()
-      ->type_name("IMAGES");
+  sub->add_option("images", command->images, "Good images: files and folders")->type_name("IMAGES");
+  sub->add_option("--server", command->server, "Have the contcore serve at this address learn")
+      ->type_name("URL");
   sub->add_option("--task", command->options.task, "The product's name")
       ->required()
       ->type_name("NAME");
@@ -217,7 +227,14 @@ void add_learn(CLI::App& app) {
       ->type_name("q");
   command->common.add_to(*sub);
   sub->footer(kFooter);
-  sub->callback([command] { run(*command); });
+  sub->callback([command, sub] {
+    sort_positionals(*sub, command->server, command->memory, command->images);
+    if (command->server.empty()) return run(*command);
+    refuse_local_options(
+        *sub, {"--ratio", "--hold-out", "--memory-limit", "--backbone", "--layers", "--resize",
+               "--crop", "--capacity", "--consolidate", "--q", "--threads"});
+    run_remote(*command);
+  });
 }
 
 }  // namespace contcore::app

@@ -32,8 +32,12 @@ HttpResponse refusal(int status, std::string_view detail) {
 // Whether a Host header is this machine, or an address in figures: another name may be somebody
 // else's who lets it point here, so that their page can ask us (DNS rebinding).
 bool is_own_host(std::string_view host) {
-  if (host.starts_with("[")) return true;
-  const std::string_view name = host.substr(0, host.find(':'));
+  if (host.starts_with("[")) {
+    const std::string_view inside = host.substr(1, host.find(']') - 1);
+    return inside.find_first_not_of("0123456789abcdefABCDEF:.") == inside.npos;
+  }
+  std::string name(host.substr(0, host.find(':')));
+  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   if (name == "localhost") return true;
   return !name.empty() && name.find_first_not_of("0123456789.") == name.npos;
 }
@@ -211,7 +215,7 @@ HttpResponse Api::answer(const Route& route, const HttpRequest& request, const P
     return refusal(refused.status, refused.detail);
   } catch (const Error& error) {
     const int status = error.kind() == Error::Kind::kUsage   ? 400
-                       : error.kind() == Error::Kind::kInput ? 422
+                       : error.kind() == Error::Kind::kInput ? 503  // the disk: all else is refused
                                                              : 500;
     if (status == 500 && options_.note) options_.note(error.what());
     return refusal(status, error.what());

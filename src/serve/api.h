@@ -1,6 +1,7 @@
 // What the requests of a service mean.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -44,7 +45,9 @@ class Api {
   /// Inspects an image that did not come by HTTP.
   void inspect_file(const std::string& path, const std::string& name);
 
-  /// No more work is taken; what waits is done, and the memory is saved.
+  /// From now on it is not ready for more.
+  void wind_down() { winding_down_ = true; }
+  /// No more work is taken, and what waits is done.
   void finish();
 
  private:
@@ -100,6 +103,7 @@ class Api {
     StoredInspection row;
     bool stored = true;
   };
+  Patches extract(const Image& picture, Threads& threads) const;
   Seen inspect_image(std::string_view bytes, const std::string& task, const std::string& source,
                      Threads& threads);
   bool learn(std::string_view bytes, const std::string& task, Threads& threads);
@@ -122,6 +126,7 @@ class Api {
   Jobs jobs_;
   Metrics metrics_;
   std::vector<Route> routes_;
+  std::atomic<bool> winding_down_ = false;
   std::optional<RateLimit> rate_;  // for the server's thread alone
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 

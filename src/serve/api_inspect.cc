@@ -2,7 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
+#include <initializer_list>
+#include <thread>
 
 #include "base/file.h"
 #include "contcore/error.h"
@@ -25,6 +26,14 @@ std::string given(const HttpRequest& request, const char* name) {
   return found == request.query.end() ? "" : found->second;
 }
 
+std::string one_of(const std::string& name, const std::string& value,
+                   std::initializer_list<std::string_view> known) {
+  if (std::find(known.begin(), known.end(), value) == known.end()) {
+    throw Refusal{400, fmt::format("{} is {}", name, fmt::join(known, ", "))};
+  }
+  return value;
+}
+
 std::string label(const HttpRequest& request, const char* name, std::size_t longest) {
   std::string text = given(request, name);
   if (text.size() > longest) {
@@ -34,6 +43,15 @@ std::string label(const HttpRequest& request, const char* name, std::size_t long
 }
 
 }  // namespace
+
+Patches Api::extract(const Image& picture, Threads& threads) const {
+  try {
+    return line_.extractor().extract(picture, threads);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kInput) throw;
+    throw Refusal{422, error.what()};
+  }
+}
 
 Api::Seen Api::inspect_image(std::string_view bytes, const std::string& task,
                              const std::string& source, Threads& threads) {
@@ -51,7 +69,7 @@ Api::Seen Api::inspect_image(std::string_view bytes, const std::string& task,
       throw Refusal{400, fmt::format("there is no task '{}'", task)};
     }
   }
-  const Patches patches = line_.extractor().extract(picture, threads);
+  const Patches patches = extract(picture, threads);
   Seen seen;
   StoredInspection& row = seen.row;
   std::vector<float> distances;
@@ -128,13 +146,14 @@ HttpResponse Api::inspections(const HttpRequest& request, const Params& /*params
   InspectionFilter filter;
   for (const auto& [name, value] : request.query) {
     if (name == "verdict") {
-      filter.verdict = value;
+      filter.verdict = one_of(name, value, {"good", "defect", "unknown"});
     } else if (name == "task") {
       filter.task = value;
     } else if (name == "source") {
       filter.source = value;
     } else if (name == "feedback") {
-      filter.feedback = value == "none" ? "" : value;
+      filter.feedback = one_of(name, value, {"none", "good", "defect"});
+      if (value == "none") filter.feedback = "";
     } else if (name == "before") {
       filter.before = number_of(value, 400);
     } else if (name == "after") {

@@ -55,7 +55,7 @@ bool Api::learn(std::string_view bytes, const std::string& task, Threads& thread
   resume_learning(threads);
   // Alone: a crew that works in step would wait for whichever of it the inspections hold up.
   Threads alone(1);
-  const Patches patches = line_.extractor().extract(picture, alone);
+  const Patches patches = extract(picture, alone);
   bool held = false;
   try {
     held = line_.learn_image(bytes, patches.vectors.view(), task, threads);
@@ -159,7 +159,7 @@ HttpResponse Api::job_image(const HttpRequest& request, const Params& params, Th
     job->skip();
     throw;
   }
-  const Patches patches = line_.extractor().extract(picture, threads);
+  const Patches patches = extract(picture, threads);
   if (!job->take(patches.vectors.view())) throw Refusal{409, "the job takes no more images"};
   return json_response(200, as_json(job->state()));
 }
@@ -189,7 +189,7 @@ HttpResponse Api::start_job(const HttpRequest& /*request*/, const Params& params
     learning(false);
   });
   if (!taken) {
-    job->cancel(utc_now());
+    job->put_off();
     throw Refusal{503, "too much waits to be learned already"};
   }
   return json_response(202, as_json(job->state()));

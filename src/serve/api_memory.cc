@@ -61,6 +61,7 @@ HttpResponse Api::health(const HttpRequest& /*request*/, const Params& /*params*
 
 HttpResponse Api::ready(const HttpRequest& /*request*/, const Params& /*params*/,
                         Threads& /*threads*/) {
+  if (winding_down_) throw Refusal{503, "the service is stopping"};
   return json_response(200, {{"ready", true}});
 }
 
@@ -261,7 +262,9 @@ HttpResponse Api::history(const HttpRequest& request, const Params& /*params*/,
   Json list = Json::array();
   std::vector<StoredSample> samples;
   try {
-    samples = store_.samples(given("since"), n);
+    std::string since = given("since");
+    if (since.size() == 20 && since.back() == 'Z') since.replace(19, 1, ".000Z");
+    samples = store_.samples(since, n);
   } catch (const Error& error) {
     throw Refusal{400, error.what()};
   }

@@ -64,6 +64,7 @@ std::string_view image_of(const HttpRequest& request) {
     const auto found = std::find_if(parts.begin(), parts.end(),
                                     [](const FormPart& part) { return part.name == "image"; });
     if (found == parts.end()) throw Refusal{400, "the form has no file named 'image'"};
+    if (parts.size() > 1) throw Refusal{400, "send one image at a time"};
     if (found->bytes.empty()) throw Refusal{400, "the form's image is empty"};
     return found->bytes;
   }

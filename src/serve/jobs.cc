@@ -67,6 +67,11 @@ bool Job::start() {
   return true;
 }
 
+void Job::put_off() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  state_.state = "receiving";
+}
+
 bool Job::ended() const {
   return state_.state == "done" || state_.state == "cancelled" || state_.state == "failed";
 }

@@ -44,6 +44,8 @@ class Job {
 
   /// From receiving to learning; false if it is not receiving or has nothing to learn from.
   bool start();
+  /// Back to receiving: there was no room for it.
+  void put_off();
   /// Ends it if it has not ended; what is learning stops soon.
   void cancel(const std::string& now);
   /// Whether it receives, and nothing has come for a quarter of an hour.

@@ -59,6 +59,7 @@ class Service::Work {
 
   ~Work() {
     watch_.reset();
+    api_.wind_down();
     server_.drain(kDrainSeconds);
     api_.finish();
     try {
