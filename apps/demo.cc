@@ -190,6 +190,16 @@ std::string page(const std::vector<std::string>& names, const Matrix& steps,
   return html + gallery(pictures) + "</html>\n";
 }
 
+// How this command was found: by its path in a build folder, by its name once installed.
+std::string own_name() {
+  std::error_code error;
+  const fs::path own = fs::read_symlink("/proc/self/exe", error);
+  if (error || own.parent_path() == "/usr/bin" || own.parent_path() == "/usr/local/bin") {
+    return "contcore";
+  }
+  return fs::relative(own, error).string();
+}
+
 void run(const DemoCommand& command) {
   const Stopwatch watch;
   Threads threads(command.threads);
@@ -248,6 +258,8 @@ void run(const DemoCommand& command) {
   fmt::print("\nforgetting {:.1f} points; certificate {:.4g}; {:.0f} s in all\n",
              100 * forgetting(steps), detector.memory().certificate(), watch.seconds());
   fmt::print("report: {}/index.html\n", command.report);
+  fmt::print("page:   {} serve {}/demo.ccm, then open http://127.0.0.1:8080\n", own_name(),
+             command.report);
 }
 
 }  // namespace
