@@ -9,6 +9,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "commands.h"
 #include "common.h"
@@ -46,7 +47,8 @@ int exit_code(Error::Kind kind) {
 }
 
 int report(const Error& error) {
-  if (error.kind() == Error::Kind::kCancelled) {
+  // A service may have learned something by then; the message says so.
+  if (error.kind() == Error::Kind::kCancelled && std::string_view(error.what()) == "stopped") {
     note("stopped; nothing was written");
   } else {
     note(error.what());

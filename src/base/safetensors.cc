@@ -64,8 +64,9 @@ std::size_t size_of(const std::vector<std::size_t>& shape, std::size_t most) {
 
 }  // namespace
 
-std::string write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata,
-                       const std::vector<TensorView>& tensors) {
+std::string write_safetensors(const std::string& path,
+                              const std::map<std::string, std::string>& metadata,
+                              const std::vector<TensorView>& tensors) {
   std::string header = header_of(metadata, tensors);
   const std::uint64_t length = header.size();
   std::vector<std::span<const std::byte>> parts;

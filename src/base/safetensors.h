@@ -34,7 +34,8 @@ struct TensorView {
 
 /// Writes a file whole or not at all, and returns its checksum. Throws Error (kInput) naming the
 /// file and the reason.
-std::string write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata,
+std::string write_safetensors(const std::string& path,
+                              const std::map<std::string, std::string>& metadata,
                               const std::vector<TensorView>& tensors);
 
 /// A file that was read, whole and found sound.

@@ -190,7 +190,7 @@ struct NearestIndex::Index {
     std::vector<Query> group(count);
     std::vector<float> widened(queries.scalar == Scalar::kFloat32 ? 0 : count * d);
     for (std::size_t i = 0; i < count; ++i) {
-      group[i].row = queries.row(first + i, widened.data() + i * d);
+      group[i].row = queries.row(first + i, widened.empty() ? nullptr : widened.data() + i * d);
       group[i].sketch = sketches.row(first + i);
     }
     // The sketch may settle next to nothing (noise without structure); then blocks cost less.

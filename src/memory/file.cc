@@ -34,6 +34,7 @@ using Json = nlohmann::json;
 
 constexpr char kFormat[] = "contcore memory 1";
 constexpr std::string_view kSource = "source.";
+constexpr std::size_t kMostDimension = std::size_t{1} << 20;
 
 [[noreturn]] void damaged(const std::string& path, const std::string& what) {
   throw Error(Error::Kind::kDamaged,
@@ -66,14 +67,20 @@ std::string tasks_text(const std::vector<TaskRecord>& tasks) {
   return list.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+// Of an entry that is a whole number from 0 on: Json::get() would convert any other number, and one
+// that is out of range in an undefined way.
+std::uint64_t read_count(const Json& entry, const char* key) {
+  return entry.at(key).get_ref<const Json::number_unsigned_t&>();
+}
+
 std::vector<TaskRecord> read_tasks(const std::string& text) {
   std::vector<TaskRecord> tasks;
   for (const Json& entry : Json::parse(text)) {
     TaskRecord task;
     task.name = entry.at("name").get<std::string>();
-    task.images = entry.at("images").get<std::uint64_t>();
-    task.patches = entry.at("patches").get<std::uint64_t>();
-    task.picked = entry.at("picked").get<std::uint64_t>();
+    task.images = read_count(entry, "images");
+    task.patches = read_count(entry, "patches");
+    task.picked = read_count(entry, "picked");
     task.epsilon = entry.at("epsilon").get<float>();
     task.epsilon_hat = entry.at("epsilon_hat").get<float>();
     task.covering = read_covering(entry);
@@ -261,7 +268,8 @@ Memory Memory::open(const std::string& path, std::string* checksum) {
     reader.wrong("capacity");
   }
   if (!(state->how.q >= 0 && state->how.q <= 1)) reader.wrong("q");
-  if (state->dimension == 0) reader.wrong("vectors");
+  // An array without rows may claim any number of columns.
+  if (state->dimension == 0 || state->dimension > kMostDimension) reader.wrong("vectors");
   state->capacity = static_cast<std::size_t>(capacity);
   state->greedy_order = reader.text("greedy_order") == "yes";
   try {
@@ -270,7 +278,9 @@ Memory Memory::open(const std::string& path, std::string* checksum) {
     reader.wrong("tasks");
   }
   for (const TaskRecord& task : state->tasks) {
-    if (!(task.covering >= 0)) reader.wrong("tasks");
+    const bool fine = task.covering >= 0 && task.epsilon >= 0 && std::isfinite(task.epsilon) &&
+                      task.epsilon_hat >= 0 && std::isfinite(task.epsilon_hat);
+    if (!fine) reader.wrong("tasks");
   }
   state->order.resize(n);
   std::iota(state->order.begin(), state->order.end(), 0U);

@@ -81,6 +81,7 @@ Line::Line(const LineOptions& options, Threads& threads) : path_(options.memory)
       ++unusable;
     }
   }
+  if (!opened.records.empty()) current_->memory.recalibrate(threads);
   prepare_to_search(current_->memory, threads);
   spare_ = std::make_shared<Side>(current_->memory.copy());
   unsaved_ = opened.records.size();
@@ -124,7 +125,9 @@ bool Line::learn_image(std::string_view bytes, VectorView patches, const std::st
   std::copy_n(patches.row(0, nullptr), patches.rows * patches.cols, copy->data());
   return publish(
       [copy, task, time](Memory& memory, Threads& crew) {
-        return learn_patches(memory, copy->view(), online(task), time, crew);
+        const bool held = learn_patches(memory, copy->view(), online(task), time, crew);
+        memory.recalibrate(crew);  // the next verdict goes by what is known now
+        return held;
       },
       threads);
 }
@@ -150,12 +153,6 @@ void Line::learn_batch(const Batch& batch, const std::string& task, Threads& thr
 void Line::fold(Threads& threads) {
   catch_up(threads);
   if (unsaved_ == 0 && !journal_->broken()) return;
-  publish(
-      [](Memory& memory, Threads& crew) {
-        memory.recalibrate(crew);
-        return false;
-      },
-      threads);
   begin_journal(current_->memory.save(path_));
 }
 

@@ -68,7 +68,7 @@ class Line {
 
   /// Images learned since the memory was last saved.
   std::size_t unsaved() const { return unsaved_; }
-  /// Saves the memory, with its thresholds brought up to date, and begins the journal anew.
+  /// Saves the memory, and begins the journal anew.
   void fold(Threads& threads);
 
  private:

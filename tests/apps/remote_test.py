@@ -423,14 +423,14 @@ class RemoteTest(unittest.TestCase):
         )  # fmt: skip
         self.assertNotIn("DELETE", [method for method, _ in self.stub.asked()])
 
-    def interrupt_at(self, place, url, *more):
-        """Runs learn and presses Ctrl-C when `place` has been asked for."""
+    def interrupt_at(self, places, url, *more):
+        """Runs learn and presses Ctrl-C when `places` have been asked for."""
         process = subprocess.Popen(
             [CONTCORE, "learn", "--server", url, self.folder, "--task", "bottle", *more],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         end = time.monotonic() + 60
-        while place not in self.stub.asked() and time.monotonic() < end:
+        while self.stub.asked()[-len(places) :] != places and time.monotonic() < end:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
@@ -441,7 +441,7 @@ class RemoteTest(unittest.TestCase):
     def test_ctrl_c_cancels_the_job(self):
         url = self.serve(Service(polls=100000))
         self.image()
-        said = self.interrupt_at(("GET", "/v1/jobs/3"), url)
+        said = self.interrupt_at([("GET", "/v1/jobs/3")], url)
         self.assertIn("job 3 was cancelled", said)
         self.assertEqual(self.stub.asked()[-1], ("DELETE", "/v1/jobs/3"))
 
@@ -457,10 +457,28 @@ class RemoteTest(unittest.TestCase):
         url = self.serve(answer)
         self.image()
         start = time.monotonic()
-        said = self.interrupt_at(("POST", "/v1/jobs/3/images"), url)
+        said = self.interrupt_at([("POST", "/v1/jobs/3/images")], url)
         go_on.set()
         self.assertLess(time.monotonic() - start, 30)
         self.assertIn("job 3 was cancelled", said)
+
+    def test_ctrl_c_online_says_what_was_learned(self):
+        service = Service()
+        go_on = threading.Event()
+
+        def answer(method, path, body):
+            if service.received == 1 and path.endswith("/images"):
+                go_on.wait(60)
+            return service(method, path, body)
+
+        url = self.serve(answer)
+        self.image("1.png")
+        self.image("2.png")
+        place = ("POST", "/v1/tasks/bottle/images")
+        said = self.interrupt_at([place, place], url, "--online")
+        go_on.set()
+        self.assertIn("1 image had been learned before that", said)
+        self.assertNotIn("nothing was written", said)
 
     def test_learns_online(self):
         url = self.serve(Service())

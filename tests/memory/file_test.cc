@@ -329,6 +329,14 @@ TEST_F(MemoryFile, WhatDoesNotAgreeIsRefused) {
          tasks.insert(at, "-1");
        }},
       {"another version", [](Content& c) { c.text["format"] += "0"; }},
+      {"a dimension without end",
+       [](Content& c) {
+         for (auto& [name, array] : c.arrays) {
+           array.bytes.clear();
+           array.shape[0] = 0;
+           if (array.shape.size() == 2) array.shape[1] = std::size_t{1} << 60;
+         }
+       }},
       {"no dimensions",
        [&](Content& c) {
          c.arrays["vectors"].shape = {n, 0};
@@ -352,6 +360,16 @@ TEST_F(MemoryFile, WhatDoesNotAgreeIsRefused) {
   for (const char* bad : {"", "x", "[", "5", "\"x\"", "{}", "null", "[1]", "[{}]", "[null]",
                           "[[[[[[[[", "[{\"name\": 5}]", "[{\"name\": \"a\"}]"}) {
     wrongs.emplace_back(std::string("tasks ") + bad, [bad](Content& c) { c.text["tasks"] = bad; });
+  }
+  // Numbers in the list of tasks that no memory has; the first would be undefined to convert.
+  for (const char* bad : {"\"images\":1e300,", "\"images\":-1,", "\"patches\":0.5,",
+                          "\"picked\":null,", "\"epsilon\":-1,", "\"epsilon_hat\":1e300,"}) {
+    wrongs.emplace_back(std::string("tasks with ") + bad, [bad](Content& c) {
+      std::string& tasks = c.text["tasks"];
+      const std::string key = std::string(bad).substr(0, std::string(bad).find(':') + 1);
+      const std::size_t at = tasks.find(key);
+      tasks.replace(at, tasks.find(',', at) + 1 - at, bad);
+    });
   }
   for (const auto& [key, value] : good.text) {
     if (key.starts_with("source.")) continue;

@@ -103,6 +103,7 @@ TEST_F(LineTest, IsThereAgainAfterACrashAtAnyMoment) {
       how.task = "product " + std::to_string(i % 3);
       const Patches patches = other.extractor().extract(picture(i % 3, i), threads_);
       learn_patches(memory, patches.vectors.view(), how, "t", threads_);
+      memory.recalibrate(threads_);
       after.push_back(memory.copy());
     }
   }

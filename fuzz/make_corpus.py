@@ -1,0 +1,313 @@
+"""Writes the seeds of the fuzz targets, a few small files each.  Usage: make_corpus.py [FOLDER]"""
+
+import hashlib
+import json
+import os
+import struct
+import sys
+import zlib
+
+ROOT = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "corpus")
+
+
+def save(target, name, content):
+    folder = os.path.join(ROOT, target)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(content if isinstance(content, bytes) else content.encode())
+
+
+# ---- text
+
+
+def multipart():
+    kind = "multipart/form-data; boundary=X\n"
+    part = '--X\r\nContent-Disposition: form-data; name="image"; filename="a.png"\r\n'
+    part += "Content-Type: image/png\r\n\r\nbytes\r\n"
+    save("multipart", "one", kind + part + "--X--\r\n")
+    save("multipart", "two", kind + part + part + "--X--")
+    save("multipart", "quoted", 'Multipart/Form-Data; charset=utf-8; boundary="a b"\n--a b\r\n'
+         'content-disposition: form-data; name="\\"\\\\x"; x=y\r\n\r\n\r\n--a b--\r\n')
+    save("multipart", "encoded", kind + "--X\r\nContent-Disposition: form-data; name=a\r\n"
+         "Content-Transfer-Encoding: binary\r\n\r\n\r\n--\r\n--X--\r\nepilogue")
+    save("multipart", "preamble", kind + "preamble\r\n" + part + "--X \t\r\n\r\n--X--\r\n")
+    save("multipart", "short", kind + part)
+    save("multipart", "other", "image/png\n\x89PNG")
+
+
+def http_head():
+    save("http_head", "get", "/v1/tasks/a%20b/scores?x=1&y=%C3%A9+z\nHost: localhost:8080\n"
+         "X-Request-Id: a.b-c_1\nAccept: */*\nAccept: text/html\n")
+    save("http_head", "post", "/v1/inspections?task=bottle&source=\nhost: [::1]\n"
+         "content-length: 12\ncontent-type: image/png\nAuthorization: Bearer abcdefghijklmnop\n")
+    save("http_head", "chunked", "/\nHost: a\nTransfer-Encoding: chunked\nExpect: 100-continue\n")
+    save("http_head", "twice", "/a//b/%2e%2e/?a&a\nContent-Length: 1\nContent-Length: 2\n")
+    save("http_head", "bytes", b"/\xc3\xa9/\xf0\x9f\x98\x80?%ff\nX: \xff\ty\n")
+
+
+def tokens():
+    save("tokens", "three", b"# who\n\ninspect abcdefghijklmnop camera 1\nlearn  ABCDEFGHIJKLMNOPQ\n"
+         b"admin\t0123456789abcdef anna\n\0Bearer abcdefghijklmnop")
+    save("tokens", "windows", b"admin 0123456789abcdef\r\n\0bearer  0123456789abcdef")
+    save("tokens", "short", b"admin short\n\0Basic abc")
+    save("tokens", "empty", b"# nothing\n")
+
+
+def schedule():
+    for i, text in enumerate(["1x15", "3x5", "10-1x5", "14-1", "8 \u2013 1\u00d74", "10--1X5", "15"]):
+        save("schedule", "pieces%d" % i, b"\x0e" + text.encode())
+    save("schedule", "names", b"\x84mvtec>visa")
+    save("schedule", "part", b"\x8eVI > mv")
+    for i, text in enumerate(["alphabetical", "shuffle:7", "screw, bottle,cable"]):
+        save("schedule", "order%d" % i, b"\0" + text.encode())
+
+
+# ---- binary
+
+
+def journal():
+    def record(sequence, first, payload):
+        return struct.pack("<IIQQ", len(payload), 0, sequence, first) + payload
+
+    header = b"CCJRNL1\n" + b"p" * 32
+    whole = header + record(1, 1, b"one") + record(2, 2, b"two") + record(3, 2, b"")
+    save("journal", "whole", b"\3" + whole)
+    save("journal", "torn", b"\3" + whole + record(4, 4, b"four")[:-2])
+    save("journal", "gap", b"\3" + header + record(1, 1, b"one") + record(3, 3, b"three"))
+    save("journal", "stale", b"\2" + b"CCJRNL1\n" + b"q" * 32 + record(1, 1, b"one"))
+    save("journal", "long", b"\3" + header + record(1, 1, b"x" * 70))
+    save("journal", "short", b"\0CCJRN")
+    save("journal", "raw", b"\0" + whole)
+
+
+def safetensors(tensors, metadata):
+    header, data = {"__metadata__": dict(metadata, sha256="0" * 64)}, b""
+    for name, (kind, shape, values) in tensors.items():
+        code = {"F32": "f", "I32": "i"}[kind]
+        more = struct.pack("<%d%s" % (len(values), code), *values)
+        header[name] = {
+            "dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(more)],
+        }  # fmt: skip
+        data += more
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    whole = struct.pack("<Q", len(text)) + text + data
+    return whole.replace(b"0" * 64, hashlib.sha256(whole).hexdigest().encode(), 1)
+
+
+def memory_file(rule="share", vectors=3, held=2, **more):
+    tasks = [
+        {"name": name, "images": 5, "patches": 50, "picked": 3, "epsilon": 0.5, "epsilon_hat": 0.25,
+         "covering": covering, "learned": "2031-05-04T03:02:01Z"}
+        for name, covering in [("bottle", 0.5), ("screw", None)]
+    ]  # fmt: skip
+    text = {
+        "format": "contcore memory 1", "capacity": "8", "consolidate": rule, "q": "0.75",
+        "greedy_order": "no", "tasks": json.dumps(tasks), "source.backbone": "builtin",
+        "source.resize": "256",
+    }  # fmt: skip
+    text.update(more)
+    arrays = {
+        "vectors": ("F32", [vectors, 2], [0.5 * i for i in range(2 * vectors)]),
+        "origin": ("I32", [vectors], [i % 2 for i in range(vectors)]),
+        "radius": ("F32", [vectors], [float("inf")] + [1.0] * (vectors - 1) if vectors else []),
+        "slack": ("F32", [vectors], [0.25] * vectors),
+        "calibration.means": ("F32", [held, 2], [1.0] * (2 * held)),
+        "calibration.task": ("I32", [held], [i % 2 for i in range(held)]),
+        "calibration.first": ("F32", [held], [1.0] * held),
+        "calibration.score": ("F32", [held], [2.0] * held),
+        "calibration.patches": ("F32", [held, 2], [3.0] * (2 * held)),
+        "calibration.image": ("I32", [held], list(range(held))),
+    }
+    return safetensors(arrays, text)
+
+
+def memory():
+    save("memory", "share", memory_file())
+    save("memory", "paper", memory_file("paper", greedy_order="yes"))
+    save("memory", "empty", memory_file(vectors=0, held=0, tasks="[]"))
+    save("memory", "no_calibration", memory_file(held=0))
+    save("memory", "cut", memory_file()[:-5])
+    record = '{"name":"%s","images":1,"patches":9,"picked":2,"epsilon":1,"epsilon_hat":1,'
+    record += '"covering":%s,"learned":"x"}'
+    one, two = record % ("bottle", "1"), record % ("screw", "null")
+    for rule in ["share", "paper"]:
+        for name, sizes, tasks in [
+            ("one", [2, 2, 1, 1, 0, 0], "[%s]" % one),
+            ("two", [3, 2, 2, 2, 0, 0], "[%s,%s]" % (one, two)),
+            ("empty", [0, 3, 0, 0, 0, 0], "[]"),
+        ]:
+            texts = "\0".join(["4", "0.75", rule, "yes", tasks]) + "\0"
+            numbers = struct.pack("<7i", 0, 1, 1, 0, 1, 0, 1) if name == "two" else b""
+            save("memory_parts", name + "_" + rule, bytes(sizes) + texts.encode() + numbers)
+    save("safetensors", "two", safetensors(
+        {"a": ("F32", [2, 2], [1, 2, 3, 4]), "b": ("I32", [3], [1, 2, 3])}, {"x": "y"}))
+    save("safetensors", "one", safetensors({"a": ("F32", [2], [1, 2])}, {}))
+    save("safetensors", "none", safetensors({}, {}))
+    save("safetensors", "zero", safetensors({"a": ("F32", [0, 5], [])}, {}))
+
+
+def npy():
+    def file(version, descr, shape, data, order="False"):
+        text = "{'descr': '%s', 'fortran_order': %s, 'shape': %s, }" % (descr, order, shape)
+        size = 2 if version == 1 else 4
+        text += " " * (-(8 + size + len(text) + 1) % 64) + "\n"
+        length = struct.pack("<H" if version == 1 else "<I", len(text))
+        return b"\x93NUMPY" + bytes([version, 0]) + length + text.encode() + data
+
+    save("npy", "float32", file(1, "<f4", "(2, 3)", struct.pack("<6f", *range(6))))
+    save("npy", "float16", file(2, "<f2", "(3, 2)", bytes(12)))
+    save("npy", "version3", file(3, "<f4", "(1, 1)", bytes(4)))
+    save("npy", "short", file(1, "<f4", "(2, 30)", bytes(8)))
+    save("npy", "vast", file(1, "<f4", "(4611686018427387904, 4)", bytes(8)))
+    save("npy", "fortran", file(1, "<f4", "(1, 2)", bytes(8), "True"))
+    save("npy", "one_dimension", file(1, "<f8", "(2,)", bytes(16)))
+
+
+def image_header():
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    signature = b"\x89PNG\r\n\x1a\n"
+    ihdr = chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 1, 8, 2, 0, 0, 0))
+    idat = chunk(b"IDAT", zlib.compress(b"\0" + bytes(6)))
+    save("image_header", "png", signature + ihdr + chunk(b"tEXt", b"a\0b") + idat + chunk(b"IEND", b""))
+    save("image_header", "png_cut", signature + ihdr + idat[:-3])
+    app0 = b"\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0"
+    frame = b"\xff\xc0\0\x0b\x08\0\1\0\2\1\1\x11\0"
+    scan = b"\xff\xda\0\x08\1\1\0\0\x3f\0\x12\xff\0\x34"
+    save("image_header", "jpeg", b"\xff\xd8" + app0 + frame + scan + b"\xff\xd9")
+    save("image_header", "jpeg_behind", b"\xff\xd8" + frame + scan + b"\xff\xd9more")
+    save("image_header", "jpeg_progressive", b"\xff\xd8" + frame.replace(b"\xc0", b"\xc2") + scan
+         + b"\xff\xd0\x11" + scan + b"\xff\xd9")
+    bmp = struct.pack("<IiiHHIIiiII", 40, 2, -1, 1, 24, 0, 8, 0, 0, 0, 0)
+    save("image_header", "bmp", b"BM" + struct.pack("<IHHI", 62, 0, 0, 54) + bmp + bytes(8))
+    for order, mark in [("<", b"II*\0"), (">", b"MM\0*")]:
+        entries = [(256, 4, 1, 2), (257, 4, 1, 1), (258, 3, 1, 8), (259, 3, 1, 1), (262, 3, 1, 1),
+                   (273, 4, 1, 8), (277, 3, 1, 1), (278, 4, 1, 1), (279, 4, 1, 2)]  # fmt: skip
+        ifd = struct.pack(order + "H", len(entries))
+        for tag, kind, count, value in entries:
+            number = struct.pack(order + ("I" if kind == 4 else "HH"), *([value] if kind == 4 else [value, 0]))
+            ifd += struct.pack(order + "HHI", tag, kind, count) + number
+        save("image_header", "tiff_" + mark[:2].decode(),
+             mark + struct.pack(order + "I", 10) + b"\1\2" + ifd + bytes(4))
+    vp8 = b"\x10\0\0\x9d\x01\x2a\2\0\1\0" + bytes(4)
+    for name, body in [
+        ("lossy", b"VP8 " + struct.pack("<I", len(vp8)) + vp8),
+        ("lossless", b"VP8L" + struct.pack("<I", 6) + b"\x2f\1\0\0\0\0"),
+        ("extended", b"VP8X" + struct.pack("<I", 10) + bytes(4) + b"\1\0\0\0\0\0"
+         + b"VP8L" + struct.pack("<I", 6) + b"\x2f\1\0\0\0\0"),
+    ]:
+        save("image_header", "webp_" + name,
+             b"RIFF" + struct.pack("<I", 4 + len(body)) + b"WEBP" + body)
+    save("image_header", "ppm", b"P6 # x\n2 1\n255\n" + bytes(6))
+    save("image_header", "pgm16", b"P5\n2 1 65535\n" + bytes(4))
+    save("image_header", "pgm_text", b"P2\n2 1\n9\n1 2\n")
+
+
+# ---- ONNX, written by hand: field << 3 | wire type
+
+
+def varint(n):
+    n &= (1 << 64) - 1
+    out = b""
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def number(field, n):
+    return varint(field << 3) + varint(n)
+
+
+def block(field, content):
+    content = content if isinstance(content, bytes) else content.encode()
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def tensor(name, shape, values, kind="f"):
+    raw = struct.pack("<%d%s" % (len(values), kind), *values)
+    out = b"".join(number(1, n) for n in shape) + number(2, {"f": 1, "q": 7}[kind])
+    return out + block(8, name) + block(9, raw)
+
+
+def attribute(name, value):
+    if isinstance(value, int):
+        return block(5, block(1, name) + number(3, value) + number(20, 2))
+    if isinstance(value, float):
+        return block(5, block(1, name) + b"\x15" + struct.pack("<f", value) + number(20, 1))
+    if isinstance(value, str):
+        return block(5, block(1, name) + block(4, value) + number(20, 3))
+    if isinstance(value, bytes):
+        return block(5, block(1, name) + block(5, value) + number(20, 4))
+    return block(5, block(1, name) + b"".join(number(8, n) for n in value) + number(20, 7))
+
+
+def node(op, inputs, outputs, **attributes):
+    out = b"".join(block(1, name) for name in inputs) + b"".join(block(2, name) for name in outputs)
+    out += block(3, "/layer2/" + op) + block(4, op)
+    return block(1, out + b"".join(attribute(k, v) for k, v in attributes.items()))
+
+
+def model(nodes, weights, outputs, opset=13, shape=(1, 3, -1, -1)):
+    dims = b"".join(block(1, number(1, n) if n > 0 else block(2, "n")) for n in shape)
+    image = block(1, "x") + block(2, block(1, number(1, 1) + block(2, dims)))
+    graph = b"".join(nodes) + b"".join(block(5, w) for w in weights) + block(11, image)
+    graph += b"".join(block(12, block(1, name)) for name in outputs)
+    return number(1, 8) + block(7, graph) + block(8, number(2, opset))
+
+
+def onnx():
+    kernel = tensor("w", (4, 3, 3, 3), [0.1] * 108)
+    conv = node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2], group=1)
+    bias = tensor("b", (4,), [0.5] * 4)
+    save("onnx", "conv", model([conv, node("Relu", ["c"], ["y"])], [kernel, bias], ["y"]))
+    four = [tensor(n, (4,), [1.0] * 4) for n in "smvn"]
+    save("onnx", "norm", model(
+        [conv, node("BatchNormalization", ["c", "s", "b", "m", "v"], ["n2"], epsilon=1e-5),
+         node("Add", ["n2", "c"], ["a"]), node("MaxPool", ["a"], ["y"], kernel_shape=[3, 3],
+         strides=[2, 2], pads=[1, 1, 1, 1], ceil_mode=1)], [kernel, bias, *four], ["y"]))
+    save("onnx", "concat", model(
+        [node("AveragePool", ["x"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+         node("MaxPool", ["x"], ["q"], kernel_shape=[2, 2], strides=[2, 2]),
+         node("Concat", ["p", "q"], ["y"], axis=1)], [], ["y"]))
+    save("onnx", "resize", model(
+        [node("Resize", ["x", "", "s"], ["r"], mode="linear"),
+         node("Pad", ["r", "p"], ["y"], mode="constant")],
+        [tensor("s", (4,), [1, 1, 2, 2]), tensor("p", (8,), [0, 0, 1, 1, 0, 0, 1, 1], "q")], ["y"]))
+    shape = tensor("s", (3,), [0, 3, -1], "q")
+    save("onnx", "tokens", model(
+        [conv, node("Reshape", ["c", "t"], ["r"]), node("Transpose", ["r"], ["u"], perm=[0, 2, 1]),
+         node("MatMul", ["u", "k"], ["o"]), node("Softmax", ["o"], ["y"], axis=-1)],
+        [kernel, bias, tensor("t", (3,), [0, 4, -1], "q"), tensor("k", (4, 4), [0.5] * 16)], ["y"]))
+    save("onnx", "shape", model(
+        [node("Shape", ["x"], ["h"]), node("Gather", ["h", "i"], ["g"], axis=0),
+         node("Unsqueeze", ["g", "a"], ["g1"]), node("Concat", ["one", "three", "g1"], ["n"], axis=0),
+         node("Slice", ["x", "st", "en"], ["l"]), node("Reshape", ["x", "s"], ["f"]),
+         node("ReduceMean", ["f"], ["y"], axes=[2], keepdims=1), node("Mul", ["l", "half"], ["z"])],
+        [tensor("i", (), [2], "q"), tensor("a", (1,), [0], "q"), tensor("one", (1,), [1], "q"),
+         tensor("three", (1,), [3], "q"), tensor("st", (4,), [0, 0, 1, 1], "q"),
+         tensor("en", (4,), [1, 3, 9, 9], "q"), shape, tensor("half", (1,), [0.5])], ["z"]))
+    save("onnx", "gemm", model(
+        [node("GlobalAveragePool", ["x"], ["g"]), node("Flatten", ["g"], ["f"], axis=1),
+         node("Gemm", ["f", "k", "b"], ["y"], alpha=1.0, transB=1), node("Sigmoid", ["y"], ["z"])],
+        [tensor("k", (4, 3), [0.5] * 12), bias], ["z"]))
+    save("onnx", "constant", model(
+        [node("Constant", [], ["k"], value=tensor("", (1, 3, 1, 1), [1, 2, 3])),
+         node("Mul", ["x", "k"], ["m"]), node("Clip", ["m", "lo"], ["c"]),
+         node("Split", ["c"], ["y", "z"], axis=3), node("Div", ["y", "z"], ["d"])],
+        [tensor("lo", (), [0.0])], ["d", "c"]))
+    save("onnx", "groups", model(
+        [node("Conv", ["x", "k"], ["c"], group=3, dilations=[2, 2], auto_pad="SAME_UPPER"),
+         node("PRelu", ["c", "s"], ["y"])],
+        [tensor("k", (3, 1, 2, 2), [0.25] * 12), tensor("s", (3, 1, 1), [0.1] * 3)], ["y"]))
+    save("onnx", "cycle", model([node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"])], [], ["a"]))
+    norm = [node("ReduceMean", ["x"], ["m"], axes=[1], keepdims=1), node("Sub", ["x", "m"], ["d"]),
+            node("Pow", ["d", "two"], ["p"]), node("ReduceMean", ["p"], ["v"], axes=[1], keepdims=1),
+            node("Add", ["v", "e"], ["w"]), node("Sqrt", ["w"], ["r"]), node("Div", ["d", "r"], ["y"])]  # fmt: skip
+    save("onnx", "layer_norm", model(norm, [tensor("two", (), [2.0]), tensor("e", (), [1e-5])], ["y"]))
+
+
+for make in [multipart, http_head, tokens, schedule, journal, memory, npy, image_header, onnx]:
+    make()
