@@ -11,7 +11,7 @@ PACKAGES := cmake g++ make libgtest-dev libhwy-dev libeigen3-dev libfmt-dev libc
 BENCH_PACKAGES := libfaiss-dev libopenblas-dev python3-numpy
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h')
 
-.PHONY: build test demo bench bench-backbones install format lint packages
+.PHONY: build test test-page fuzz demo bench bench-backbones install format lint packages
 
 build: packages
 	cmake --preset $(PRESET)
@@ -19,6 +19,16 @@ build: packages
 
 test: build
 	ctest --preset $(PRESET)
+
+# The page in a real browser; needs node, npm and chromium.
+test-page: build
+	tests/web/run.sh $(BUILD)/apps/contcore
+
+# Every reader of foreign bytes under libFuzzer, a million runs or ten minutes each; needs clang.
+fuzz: packages
+	cmake -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DCONTCORE_FUZZ=ON -DCONTCORE_TESTS=OFF
+	cmake --build build/fuzz -j $(JOBS)
+	fuzz/run.sh build/fuzz/fuzz
 
 # A trained backbone where npm can fetch one, the built-in filters otherwise.
 demo: build

@@ -35,6 +35,7 @@ struct Consolidate {
 struct TaskRecord {
   std::string name;
   std::uint64_t images = 0;   ///< learned from, those held out for calibration not counted
+  std::uint64_t held = 0;     ///< held out for calibration, ever; fewer may be kept
   std::uint64_t patches = 0;  ///< features seen
   std::uint64_t picked = 0;   ///< vectors that expansion took
   float epsilon = 0;      ///< covering radius of the expansion; the largest, if there were several

@@ -65,9 +65,10 @@ bool learn_patches(Memory& memory, VectorView patches, const LearnOptions& optio
   });
   if (known != tasks.end() && options.hold_out > 0) {
     const auto task = static_cast<std::size_t>(known - tasks.begin());
-    const std::size_t held = memory.states()[task].held_out;
-    const auto seen = static_cast<std::size_t>(known->images) + held;
-    if (held < kMostHeldOut && seen % kOnlineHeldOut == kOnlineHeldOut - 1) {
+    // All that were ever held out: of many tasks each keeps fewer.
+    const std::uint64_t seen = known->images + known->held;
+    if (memory.held_out_scores(task).size() < kMostHeldOut &&
+        seen % kOnlineHeldOut == kOnlineHeldOut - 1) {
       const std::size_t end = patches.rows;
       memory.hold_out(patches, {&end, 1}, options.task, threads);
       return true;

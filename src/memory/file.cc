@@ -57,6 +57,7 @@ std::string tasks_text(const std::vector<TaskRecord>& tasks) {
   for (const TaskRecord& task : tasks) {
     list.push_back({{"name", task.name},
                     {"images", task.images},
+                    {"held", task.held},
                     {"patches", task.patches},
                     {"picked", task.picked},
                     {"epsilon", task.epsilon},
@@ -79,6 +80,7 @@ std::vector<TaskRecord> read_tasks(const std::string& text) {
     TaskRecord task;
     task.name = entry.at("name").get<std::string>();
     task.images = read_count(entry, "images");
+    task.held = entry.contains("held") ? read_count(entry, "held") : 0;
     task.patches = read_count(entry, "patches");
     task.picked = read_count(entry, "picked");
     task.epsilon = entry.at("epsilon").get<float>();

@@ -47,6 +47,7 @@ void check(VectorView features, const LearnHow& how, std::size_t dimension) {
 
 void add_record(TaskRecord& record, const TaskRecord& more) {
   record.images += more.images;
+  record.held += more.held;
   record.patches += more.patches;
   record.picked += more.picked;
   record.epsilon = std::max(record.epsilon, more.epsilon);
@@ -215,6 +216,7 @@ void Memory::hold_out(VectorView patches, std::span<const std::size_t> ends,
     std::reverse(all.begin(), all.end());
     images.push_back(contcore::hold_out(image, all, index));
   }
+  state_->tasks[static_cast<std::size_t>(index)].held += ends.size();
   std::move(images.begin(), images.end(), std::back_inserter(calibration.images));
   calibration.trim(Calibration::budget(state_->capacity), state_->tasks.size());
 }

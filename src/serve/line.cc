@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "contcore/error.h"
+#include "detector/in_order.h"
 #include "serve/clock.h"
 
 namespace contcore {
@@ -71,16 +73,7 @@ Line::Line(const LineOptions& options, Threads& threads) : path_(options.memory)
   current_ = std::make_shared<Side>(std::move(parts_->memory));
   Journal::Opened opened = Journal::open(path_ + ".journal", journal_parent(checksum));
   journal_ = std::move(opened.journal);
-  std::size_t unusable = 0;
-  for (const std::string& record : opened.records) {
-    try {
-      replay(record, threads);
-    } catch (const Error& error) {
-      // It could not be learned when it came either, and so was not acknowledged.
-      if (error.kind() != Error::Kind::kInput) throw;
-      ++unusable;
-    }
-  }
+  const std::size_t unusable = replay(opened.records, threads);
   if (!opened.records.empty()) current_->memory.recalibrate(threads);
   prepare_to_search(current_->memory, threads);
   spare_ = std::make_shared<Side>(current_->memory.copy());
@@ -105,14 +98,41 @@ std::shared_ptr<const Memory> Line::memory() const {
           }};
 }
 
-void Line::replay(const std::string& text, Threads& threads) {
-  const Recorded record = read_record(text, path_ + ".journal");
-  const Image image = decode_image(
-      {reinterpret_cast<const std::uint8_t*>(record.image.data()), record.image.size()},
-      path_ + ".journal");
-  const Patches patches = parts_->extractor.extract(image, threads);
-  learn_patches(current_->memory, patches.vectors.view(), online(record.task), record.time,
-                threads);
+// Returns how many could not be used: they could not be learned when they came either, and so were
+// not acknowledged.
+std::size_t Line::replay(const std::vector<std::string>& records, Threads& threads) {
+  struct Replayed {
+    Recorded record;
+    std::optional<Patches> patches;
+  };
+  std::size_t unusable = 0;
+  const std::string name = path_ + ".journal";
+  run_in_order<Replayed>(
+      threads, records.size(), threads.count(),
+      [&](std::size_t i, std::size_t) {
+        Replayed made{read_record(records[i], name), {}};
+        const auto* bytes = reinterpret_cast<const std::uint8_t*>(made.record.image.data());
+        Threads alone(1);
+        try {
+          const Image image = decode_image({bytes, made.record.image.size()}, name);
+          made.patches = parts_->extractor.extract(image, alone);
+        } catch (const Error& error) {
+          if (error.kind() != Error::Kind::kInput) throw;
+        }
+        return made;
+      },
+      [&](std::size_t, Replayed& made) {
+        Threads alone(1);  // the crew is at work on the next ones
+        try {
+          if (!made.patches) throw Error(Error::Kind::kInput, name);
+          learn_patches(current_->memory, made.patches->vectors.view(), online(made.record.task),
+                        made.record.time, alone);
+        } catch (const Error& error) {
+          if (error.kind() != Error::Kind::kInput) throw;
+          ++unusable;
+        }
+      });
+  return unusable;
 }
 
 bool Line::learn_image(std::string_view bytes, VectorView patches, const std::string& task,

@@ -82,7 +82,7 @@ class Line {
   bool publish(const Update& update, Threads& threads);
   void publish_whole(Memory next);
   void catch_up(Threads& threads);
-  void replay(const std::string& record, Threads& threads);
+  std::size_t replay(const std::vector<std::string>& records, Threads& threads);
   void begin_journal(const std::string& checksum);
 
   std::string path_;

@@ -515,8 +515,9 @@ TEST_F(MemoryFile, ADiskThatIsFullLeavesTheOldFile) {
   memory.save(file);
   const std::string good = read_bytes(file);
   const Memory other = example(0.5);
-  for (const rlim_t room :
-       {rlim_t{0}, rlim_t{1}, rlim_t{8}, rlim_t{500}, rlim_t{good.size() - 1}}) {
+  const std::size_t needed = bytes_of(other).size();
+  fs::remove(path("bytes_of"));
+  for (const rlim_t room : {rlim_t{0}, rlim_t{1}, rlim_t{8}, rlim_t{500}, rlim_t{needed - 1}}) {
     std::optional<Error> error;
     {
       const FileLimit limit(room);
