@@ -26,21 +26,9 @@ struct InfoCommand {
   bool json = false;
 };
 
-double drift(const TaskState& state) {
-  return state.first_score > 0
-             ? static_cast<double>(state.score) / static_cast<double>(state.first_score)
-             : 1;
-}
-
 // JSON has no infinity: a task that has no vector left has no certificate.
 nlohmann::json finite(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
-}
-
-// Why a task has as many vectors as it has.
-const char* why(const Memory& memory, const TaskState& state, const TaskRecord& task) {
-  if (state.vectors == task.picked) return "all it took";
-  return memory.consolidation().rule == Consolidate::Rule::kShare ? "equal share" : "resampled";
 }
 
 std::string rule_text(const Memory& memory) {
@@ -71,10 +59,10 @@ std::string as_json(const InfoCommand& command, const Memory& memory) {
                             {"epsilon", task.epsilon},
                             {"epsilon_hat", task.epsilon_hat},
                             {"certificate", finite(states[t].certificate)},
-                            {"why", why(memory, states[t], task)},
+                            {"why", states[t].why},
                             {"learned", task.learned},
                             {"held_out", states[t].held_out},
-                            {"drift", drift(states[t])}};
+                            {"drift", finite(states[t].drift())}};
     if (const auto threshold = memory.threshold(t, command.false_alarms)) {
       entry["threshold"] = threshold->score;
       entry["false_alarms"] = threshold->false_alarms;
@@ -114,11 +102,11 @@ std::string as_text(const InfoCommand& command, const Memory& memory) {
         100.0 * static_cast<double>(states[t].vectors) / static_cast<double>(memory.size());
     text += fmt::format(
         "{:<{}} {:>7} {:>9} {:>8} {:>5.1f}%  {:<11} {:>11.4g} {:>9} {:>9} {:>9} {:>6}  {}\n",
-        task.name, width, task.images, task.patches, states[t].vectors, share,
-        why(memory, states[t], task), states[t].certificate, states[t].held_out,
+        task.name, width, task.images, task.patches, states[t].vectors, share, states[t].why,
+        states[t].certificate, states[t].held_out,
         threshold ? fmt::format("{:.3f}", threshold->score) : "-",
         threshold ? fmt::format("{:.1f}%", 100 * threshold->false_alarms) : "-",
-        threshold ? fmt::format("{:.2f}", drift(states[t])) : "-", task.learned);
+        threshold ? fmt::format("{:.2f}", states[t].drift()) : "-", task.learned);
   }
   return text;
 }

@@ -64,7 +64,7 @@ void run(ServeCommand& command) {
   const Service service(command.options);
   print_result(fmt::format("contcore: listening on http://{}:{}\n", command.options.address,
                            service.port()));
-  while (!stop_asked()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  while (!stop_asked()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   note("stopping: what was accepted is finished, then the memory is saved");
 }
 

@@ -64,6 +64,10 @@ struct TaskState {
   /// forgetting, seen without a label. 0 when none are held out.
   float first_score = 0;
   float score = 0;
+  /// NaN when none are held out.
+  double drift() const;
+  /// Why it has as many vectors as it has: "all it took", "equal share" or (paper) "resampled".
+  const char* why = "";
 };
 
 struct LearnHow {

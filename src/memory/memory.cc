@@ -258,7 +258,13 @@ std::optional<std::size_t> Memory::recognise(VectorView patches) const {
   return state_->calibration.recognise(patches);
 }
 
+double TaskState::drift() const {
+  if (!(first_score > 0)) return std::numeric_limits<double>::quiet_NaN();
+  return static_cast<double>(score) / static_cast<double>(first_score);
+}
+
 std::vector<TaskState> Memory::states() const {
+  const bool share = state_->how.rule == Consolidate::Rule::kShare;
   std::vector<TaskState> states(state_->tasks.size());
   for (const std::int32_t task : origins()) ++states[static_cast<std::size_t>(task)].vectors;
   for (std::size_t t = 0; t < states.size(); ++t) {
@@ -271,6 +277,9 @@ std::vector<TaskState> Memory::states() const {
     }
     states[t].held_out = now.size();
     states[t].certificate = state_->certificate(static_cast<std::int32_t>(t));
+    states[t].why = states[t].vectors == state_->tasks[t].picked ? "all it took"
+                    : share                                      ? "equal share"
+                                                                 : "resampled";
     states[t].first_score = median(first);
     states[t].score = median(now);
   }

@@ -25,17 +25,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-double drift(const TaskState& state) {
-  if (!(state.first_score > 0)) return std::numeric_limits<double>::quiet_NaN();
-  return static_cast<double>(state.score) / static_cast<double>(state.first_score);
-}
-
-// Why a task has as many vectors as it has.
-const char* why(const Memory& memory, const TaskState& state, const TaskRecord& task) {
-  if (state.vectors == task.picked) return "all it took";
-  return memory.consolidation().rule == Consolidate::Rule::kShare ? "equal share" : "resampled";
-}
-
 Json as_json(const std::optional<Threshold>& threshold, bool manual) {
   if (!threshold) return nullptr;
   return {{"score", threshold->score},
@@ -93,7 +82,7 @@ HttpResponse Api::metrics(const HttpRequest& /*request*/, const Params& /*params
           .set(static_cast<double>(states[t].vectors));
       metrics_.gauge("contcore_task_certificate", "Certificate of a task", task)
           .set(states[t].certificate);
-      metrics_.gauge("contcore_task_drift", "Drift of a task", task).set(drift(states[t]));
+      metrics_.gauge("contcore_task_drift", "Drift of a task", task).set(states[t].drift());
     }
     metrics_.gauge("contcore_memory_vectors", "Vectors in the memory")
         .set(static_cast<double>(memory->size()));
@@ -183,10 +172,10 @@ std::string Api::task_text(const Memory& memory, std::size_t t) {
                       {"patches", task.patches},
                       {"vectors", state.vectors},
                       {"share", static_cast<double>(state.vectors) / all},
-                      {"why", why(memory, state, task)},
+                      {"why", state.why},
                       {"certificate", finite(state.certificate)},
                       {"held_out", state.held_out},
-                      {"drift", finite(drift(state))},
+                      {"drift", finite(state.drift())},
                       {"learned", task.learned},
                       {"threshold", as_json(threshold, manual)}};
   return entry.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -284,7 +273,7 @@ void Api::sample() {
   std::vector<TaskSample> samples;
   for (std::size_t t = 0; t < std::min<std::size_t>(states.size(), 1000); ++t) {
     samples.push_back(
-        {memory->tasks()[t].name, states[t].vectors, states[t].certificate, drift(states[t])});
+        {memory->tasks()[t].name, states[t].vectors, states[t].certificate, states[t].drift()});
   }
   try {
     store_.sample(utc_now_ms(), samples);

@@ -1143,17 +1143,26 @@ class CrowdTest(ServiceTest):
                 b"POST %b HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: image/png\r\nContent-Length: %d\r\n\r\n%b"
                 % (path.encode(), len(image), image)
             )
+        # One that has only sent half of its image holds the end up until it has sent the rest.
+        slow = service.connect()
+        slow.sendall(
+            b"POST /v1/inspections HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: image/png\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (len(image), image[:1000])
+        )
         half = service.connect()
         half.sendall(b"GET /ready HTTP/1.1\r\nHost: 127.0")
         time.sleep(0.5 if SLOW else 0.03)
         service.send_signal(signal.SIGTERM)
-        time.sleep(0.02)
+        time.sleep(0.5)
         try:
             half.sendall(b".0.1\r\n\r\n")
             ready = serving.read_replies(half.recv(65536))
         except OSError:
             ready = []
         half.close()
+        slow.sendall(image[1000:])
+        self.assertIn(b" 201 ", slow.recv(65536))
+        slow.close()
         statuses = []
         for connection in connections:
             answer = b""
