@@ -53,8 +53,12 @@ Api::Api(const ServiceOptions& options, Line& line, Store& store)
     const Json set = Json::parse(value, nullptr, false);
     if (!set.is_object()) continue;
     SetThreshold& threshold = set_[key.substr(kPrefix.size())];
-    if (set.contains("score")) threshold.score = set["score"].get<float>();
-    if (set.contains("false_alarms")) threshold.false_alarms = set["false_alarms"].get<double>();
+    if (const auto at = set.find("score"); at != set.end() && at->is_number()) {
+      threshold.score = at->get<float>();
+    }
+    if (const auto at = set.find("false_alarms"); at != set.end() && at->is_number()) {
+      threshold.false_alarms = at->get<double>();
+    }
   }
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   Executor::Options how;

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -113,7 +114,7 @@ class Api {
     float level;
   };
   Layers layers(const StoredInspection& row);
-  std::string task_text(const Memory& memory, std::size_t task);
+  nlohmann::json task(const Memory& memory, std::size_t task, const TaskState& state);
   std::optional<Threshold> threshold_of(const Memory& memory, std::size_t task, bool* manual);
   void idle(Threads& threads);
   void sample();

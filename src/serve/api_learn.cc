@@ -115,7 +115,8 @@ HttpResponse Api::learn_image(const HttpRequest& request, const Params& params, 
   const auto found = std::find_if(tasks.begin(), tasks.end(),
                                   [&](const TaskRecord& task) { return task.name == name; });
   const auto t = static_cast<std::size_t>(found - tasks.begin());
-  return json_response(201, {{"task", Json::parse(task_text(*memory, t))}, {"held_out", held}});
+  return json_response(201,
+                       {{"task", this->task(*memory, t, memory->states()[t])}, {"held_out", held}});
 }
 
 HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Threads& threads) {

@@ -161,33 +161,30 @@ std::optional<Threshold> Api::threshold_of(const Memory& memory, std::size_t tas
   return threshold;
 }
 
-std::string Api::task_text(const Memory& memory, std::size_t t) {
+Json Api::task(const Memory& memory, std::size_t t, const TaskState& state) {
   const TaskRecord& task = memory.tasks()[t];
-  const TaskState state = memory.states()[t];
   bool manual = false;
   const std::optional<Threshold> threshold = threshold_of(memory, t, &manual);
   const auto all = static_cast<double>(std::max<std::size_t>(1, memory.size()));
-  const Json entry = {{"name", task.name},
-                      {"images", task.images},
-                      {"patches", task.patches},
-                      {"vectors", state.vectors},
-                      {"share", static_cast<double>(state.vectors) / all},
-                      {"why", state.why},
-                      {"certificate", finite(state.certificate)},
-                      {"held_out", state.held_out},
-                      {"drift", finite(state.drift())},
-                      {"learned", task.learned},
-                      {"threshold", as_json(threshold, manual)}};
-  return entry.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return {{"name", task.name},
+          {"images", task.images},
+          {"patches", task.patches},
+          {"vectors", state.vectors},
+          {"share", static_cast<double>(state.vectors) / all},
+          {"why", state.why},
+          {"certificate", finite(state.certificate)},
+          {"held_out", state.held_out},
+          {"drift", finite(state.drift())},
+          {"learned", task.learned},
+          {"threshold", as_json(threshold, manual)}};
 }
 
 HttpResponse Api::tasks(const HttpRequest& /*request*/, const Params& /*params*/,
                         Threads& /*threads*/) {
   const auto memory = line_.memory();
+  const std::vector<TaskState> states = memory->states();
   Json list = Json::array();
-  for (std::size_t t = 0; t < memory->tasks().size(); ++t) {
-    list.push_back(Json::parse(task_text(*memory, t)));
-  }
+  for (std::size_t t = 0; t < states.size(); ++t) list.push_back(task(*memory, t, states[t]));
   return json_response(200, {{"tasks", std::move(list)}});
 }
 
@@ -236,7 +233,7 @@ HttpResponse Api::set_threshold(const HttpRequest& request, const Params& params
       set_[params[0]] = set;
     }
   }
-  return json_response(200, Json::parse(task_text(*memory, task)));
+  return json_response(200, this->task(*memory, task, memory->states()[task]));
 }
 
 HttpResponse Api::history(const HttpRequest& request, const Params& /*params*/,
