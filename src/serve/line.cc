@@ -137,6 +137,7 @@ std::size_t Line::replay(const std::vector<std::string>& records, Threads& threa
 
 bool Line::learn_image(std::string_view bytes, VectorView patches, const std::string& task,
                        Threads& threads) {
+  if (journal_->broken()) fold(threads);
   catch_up(threads);
   const std::string time = utc_now();
   journal_->append(record_of(task, time, bytes));
@@ -167,7 +168,11 @@ void Line::learn_batch(const Batch& batch, const std::string& task, Threads& thr
   prepare_to_search(next, threads);
   const std::string checksum = next.save(path_);
   publish_whole(std::move(next));
-  begin_journal(checksum);
+  try {
+    begin_journal(checksum);
+  } catch (const Error&) {
+    // It is learned and saved. Who learns the next image will begin the journal, or hear why not.
+  }
 }
 
 void Line::fold(Threads& threads) {

@@ -208,6 +208,25 @@ TEST_F(LineTest, ABatchIsSavedOrHasNotHappened) {
   expect_same(Memory::open(options().memory), *line.memory());
 }
 
+TEST_F(LineTest, ABatchIsLearnedThoughTheJournalCannotBeBegunAnew) {
+  Line line(options(), threads_);
+  const Patches patches = line.extractor().extract(picture(5, 0), threads_);
+  Line::Batch batch;
+  batch.features = patches.vectors.view();
+  batch.images = 1;
+  const fs::path in_the_way = options().memory + ".journal.new";
+  fs::create_directory(in_the_way);
+  line.learn_batch(batch, "new", threads_, {});
+  expect_same(Memory::open(options().memory), *line.memory());
+  // An image that could not be found again is not taken; as soon as it can be, it is.
+  const Memory before = line.memory()->copy();
+  EXPECT_THROW(learn(line, 1, 1), Error);
+  expect_same(*line.memory(), before);
+  fs::remove(in_the_way);
+  learn(line, 1, 1);
+  EXPECT_EQ(line.unsaved(), 1u);
+}
+
 TEST_F(LineTest, IsForOneProcess) {
   const Line line(options(), threads_);
   EXPECT_THROW(Line(options(), threads_), Error);
