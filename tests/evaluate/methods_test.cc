@@ -207,6 +207,15 @@ TEST_F(MethodsTest, TheOracleSharesOutEvenly) {
   same(method->coreset(), expected);
 }
 
+// Without knowing how many tasks will come.
+TEST_F(MethodsTest, EqualSharesEndAsTheOracle) {
+  add({6});
+  add({7});
+  add({9});
+  const MethodOptions how = options(15, 0.1);
+  same(learned("contcore", how)->coreset(), learned("patchcore-oracle", how)->coreset());
+}
+
 TEST_F(MethodsTest, TheOnlineOracleSpreadsItsShareOverTheImages) {
   add({6});
   add({4});

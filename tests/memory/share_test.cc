@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "contcore/memory.h"
+#include "contcore/metrics.h"
 #include "memory/naive_memory.h"
 
 namespace contcore {
@@ -394,6 +395,62 @@ TEST_F(MemoryShare, TwoHundredTasksKeepTheirPlace) {
     const auto truth = static_cast<double>(naive::farthest(products[t], own_of(memory, t)));
     EXPECT_GE(states[t].certificate, truth) << t;
     EXPECT_LE(states[t].certificate, truth * (1 + 1e-4) + kTiny) << t;
+  }
+}
+
+/// A made product: four kinds of normal around a centre of its own, all sizes in units of `spread`.
+/// A defect is a good vector moved by √d.
+struct Made {
+  Made(std::size_t d, double size, std::uint64_t seed)
+      : dice(seed), spread(size), centre(d), kinds(4 * d) {
+    for (double& c : centre) c = 20 * dice.gaussian();
+    for (double& k : kinds) k = 2 * dice.gaussian();
+  }
+
+  Set draw(std::size_t n, bool defect) {
+    const std::size_t d = centre.size();
+    Set set(n, d);
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::size_t kind = dice.below(4);
+      for (std::size_t j = 0; j < d; ++j) {
+        const double moved = defect ? dice.gaussian() : 0;
+        set.row(i)[j] = static_cast<float>(
+            centre[j] + spread * (kinds[kind * d + j] + dice.gaussian() + moved));
+      }
+    }
+    return set;
+  }
+
+  Dice dice;
+  double spread;
+  std::vector<double> centre;
+  std::vector<double> kinds;
+};
+
+double auroc(const Memory& memory, Made product) {
+  const std::vector<float> good = memory.distances(product.draw(100, false).view(), naive::crew(0));
+  const std::vector<float> bad = memory.distances(product.draw(100, true).view(), naive::crew(0));
+  return rank(good, bad, naive::crew(0)).auroc.value();
+}
+
+// Loud and quiet products side by side: with all the others in the memory each is told from its
+// defects as well as with the same number of vectors of its own alone.
+TEST_F(MemoryShare, TwoHundredTasksStayAccurate) {
+  const std::size_t d = 24;
+  const std::size_t tasks = naive::slow() ? 40 : 200;
+  Memory memory(d, 20 * tasks);
+  std::vector<Made> products;
+  std::vector<double> alone;
+  for (std::size_t t = 0; t < tasks; ++t) {
+    products.emplace_back(d, 0.1 * static_cast<double>(1 << t % 7), t);
+    const Set features = products.back().draw(200, false);
+    Memory own(d, 20);
+    own.learn(features.view(), how_to("alone", 0.5), naive::crew(0));
+    alone.push_back(auroc(own, products.back()));
+    memory.learn(features.view(), how_to("task " + std::to_string(t), 0.5), naive::crew(0));
+  }
+  for (std::size_t t = 0; t < tasks; ++t) {
+    EXPECT_GE(auroc(memory, products[t]), alone[t] - 0.01) << t;
   }
 }
 
