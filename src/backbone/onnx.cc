@@ -23,7 +23,7 @@
 
 #include "backbone/attributes.h"
 #include "base/half.h"
-#include "contcore/error.h"
+#include "base/refuse.h"
 
 namespace contcore {
 namespace {
@@ -31,10 +31,8 @@ namespace {
 using onnx::AttributeProto;
 using onnx::TensorProto;
 
-constexpr std::uintmax_t kMostBytes = std::uintmax_t{2} << 30;
+constexpr std::uintmax_t kMostTensorBytes = std::uintmax_t{2} << 30;
 constexpr std::int64_t kOldestOpset = 7;  // before it, Add and Mul broadcast in another way
-
-[[noreturn]] void refuse(const std::string& what) { throw Error(Error::Kind::kInput, what); }
 
 // ---- tensors -----------------------------------------------------------------------------------
 
@@ -43,7 +41,7 @@ std::size_t checked_count(const TensorProto& proto) {
   std::uint64_t count = 1;
   for (const std::int64_t dim : proto.dims()) {
     if (dim < 0 || __builtin_mul_overflow(count, static_cast<std::uint64_t>(dim), &count) ||
-        count > kMostBytes) {
+        count > kMostTensorBytes) {
       refuse(fmt::format("tensor '{}' claims the shape [{}], more than a file can hold",
                          proto.name(), fmt::join(proto.dims(), ", ")));
     }
@@ -290,7 +288,7 @@ std::string read_model_file(const std::string& file) {
   std::error_code problem;
   const std::uintmax_t size = std::filesystem::file_size(file, problem);
   if (problem) refuse(fmt::format("{}: cannot be read: {}", file, problem.message()));
-  if (size > kMostBytes) {
+  if (size > kMostTensorBytes) {
     refuse(fmt::format("{}: {} bytes, over the limit of 2 GiB for a model", file, size));
   }
   std::ifstream stream(file, std::ios::binary);

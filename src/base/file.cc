@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "contcore/error.h"
+#include "base/refuse.h"
 
 namespace contcore {
 namespace {
@@ -21,12 +21,8 @@ using Parts = std::span<const std::span<const std::byte>>;
 // One call moves at most 2 GiB on Linux; stay below.
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw Error(Error::Kind::kInput, fmt::format("{}: {}", path, what));
-}
-
 [[noreturn]] void fail_to_write(const std::string& path, int error) {
-  fail(path, fmt::format("cannot be written: {}", std::strerror(error)));
+  refuse(path, fmt::format("cannot be written: {}", std::strerror(error)));
 }
 
 bool write_all(int fd, Parts parts) {
@@ -130,16 +126,16 @@ bool File::close() { return ::close(std::exchange(fd_, -1)) == 0; }
 OpenFile open_regular(const std::string& path, const std::string& kind) {
   // Not to wait for a writer if it is a pipe.
   File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file.is_open()) fail(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
+  if (!file.is_open()) refuse(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
   struct stat info {};
   if (::fstat(file.fd(), &info) != 0) {
-    fail(path, fmt::format("cannot be read: {}", std::strerror(errno)));
+    refuse(path, fmt::format("cannot be read: {}", std::strerror(errno)));
   }
-  if (S_ISDIR(info.st_mode)) fail(path, fmt::format("is a folder, not {}", kind));
+  if (S_ISDIR(info.st_mode)) refuse(path, fmt::format("is a folder, not {}", kind));
   if (!S_ISREG(info.st_mode)) {
-    fail(path, fmt::format("is not a regular file; give {} on disk", kind));
+    refuse(path, fmt::format("is not a regular file; give {} on disk", kind));
   }
-  if (info.st_size <= 0) fail(path, fmt::format("is empty; give {}", kind));
+  if (info.st_size <= 0) refuse(path, fmt::format("is empty; give {}", kind));
   return {std::move(file), static_cast<std::size_t>(info.st_size)};
 }
 
@@ -147,16 +143,16 @@ std::vector<std::uint8_t> read_whole(const std::string& path, const std::string&
                                      std::size_t most) {
   const OpenFile open = open_regular(path, kind);
   if (open.bytes > most) {
-    fail(path,
-         fmt::format("has {} bytes, more than the limit of {} for {}", open.bytes, most, kind));
+    refuse(path,
+           fmt::format("has {} bytes, more than the limit of {} for {}", open.bytes, most, kind));
   }
   std::vector<std::uint8_t> bytes(open.bytes);
   for (std::size_t at = 0; at < bytes.size();) {
     const ssize_t got =
         ::read(open.file.fd(), bytes.data() + at, std::min(bytes.size() - at, kMostAtOnce));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(path, fmt::format("cannot be read: {}", std::strerror(errno)));
-    if (got == 0) fail(path, "became shorter while it was read; try again when it is complete");
+    if (got < 0) refuse(path, fmt::format("cannot be read: {}", std::strerror(errno)));
+    if (got == 0) refuse(path, "became shorter while it was read; try again when it is complete");
     at += static_cast<std::size_t>(got);
   }
   return bytes;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/refuse.h"
 #include "contcore/error.h"
 
 namespace contcore {
@@ -25,10 +26,6 @@ constexpr std::string_view kMagic("\x93NUMPY", 6);
 constexpr std::size_t kMostCols = 65536;
 constexpr std::size_t kMostDimensions = 64;       // more than NumPy itself allows
 constexpr std::size_t kLongestHeader = 1u << 20;  // real ones have some hundred bytes
-
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw Error(Error::Kind::kInput, fmt::format("{}: {}", path, what));
-}
 
 // ---- Reading -----------------------------------------------------------------------------------
 
@@ -88,8 +85,9 @@ class HeaderParser {
 
  private:
   [[noreturn]] void malformed(const std::string& what) const {
-    fail(path_, fmt::format("the .npy header is damaged ({}); save the array again with numpy.save",
-                            what));
+    refuse(
+        path_,
+        fmt::format("the .npy header is damaged ({}); save the array again with numpy.save", what));
   }
 
   void skip_space() {
@@ -131,7 +129,7 @@ class HeaderParser {
   std::string parse_descr() {
     skip_space();
     if (at_ < text_.size() && text_[at_] == '[') {
-      fail(path_, "holds records of several fields; save one field as an array of numpy.float32");
+      refuse(path_, "holds records of several fields; save one field as an array of numpy.float32");
     }
     return parse_string();
   }
@@ -182,17 +180,17 @@ struct Preamble {
 
 Preamble find_header(std::string_view file, const std::string& path) {
   if (file.substr(0, kMagic.size()) != kMagic) {
-    fail(path, "is not an .npy file; save the vectors with numpy.save");
+    refuse(path, "is not an .npy file; save the vectors with numpy.save");
   }
   constexpr std::string_view kCut = "is cut short within the .npy header; copy or save it again";
   const auto byte = [&](std::size_t i) -> std::size_t {
-    if (i >= file.size()) fail(path, std::string(kCut));
+    if (i >= file.size()) refuse(path, std::string(kCut));
     return static_cast<unsigned char>(file[i]);
   };
   const std::size_t version = byte(6);
   if (version < 1 || version > 3) {
-    fail(path, fmt::format(".npy version {}.{} is unknown; save the array with numpy.save", version,
-                           byte(7)));
+    refuse(path, fmt::format(".npy version {}.{} is unknown; save the array with numpy.save",
+                             version, byte(7)));
   }
   std::size_t length = byte(8) | byte(9) << 8;
   std::size_t start = 10;
@@ -200,11 +198,11 @@ Preamble find_header(std::string_view file, const std::string& path) {
     length |= byte(10) << 16 | byte(11) << 24;
     start = 12;
   }
-  if (length > file.size() - std::min(start, file.size())) fail(path, std::string(kCut));
+  if (length > file.size() - std::min(start, file.size())) refuse(path, std::string(kCut));
   if (length > kLongestHeader) {
-    fail(path, fmt::format("the .npy header claims {} bytes, which no array needs; save it again "
-                           "with numpy.save",
-                           length));
+    refuse(path, fmt::format("the .npy header claims {} bytes, which no array needs; save it again "
+                             "with numpy.save",
+                             length));
   }
   return {file.substr(start, length), start + length};
 }
@@ -213,32 +211,33 @@ Scalar scalar_of(const std::string& descr, const std::string& path) {
   if (descr == "<f4") return Scalar::kFloat32;
   if (descr == "<f2") return Scalar::kFloat16;
   if (descr == ">f4" || descr == ">f2") {
-    fail(path,
-         fmt::format("the numbers are big endian ('{}'); convert with .astype('<f4')", descr));
+    refuse(path,
+           fmt::format("the numbers are big endian ('{}'); convert with .astype('<f4')", descr));
   }
-  fail(path, fmt::format("the numbers have type '{}', not float32 or float16; convert with "
-                         ".astype(numpy.float32)",
-                         printable(descr)));
+  refuse(path, fmt::format("the numbers have type '{}', not float32 or float16; convert with "
+                           ".astype(numpy.float32)",
+                           printable(descr)));
 }
 
 void check_shape(const Header& header, const std::string& path) {
   const auto& shape = header.shape;
   if (shape.size() != 2) {
-    fail(path, fmt::format("the array has shape {}, but one vector in each row is needed; reshape "
-                           "it to two dimensions, such as .reshape(-1, dimension)",
-                           shape_text(shape)));
+    refuse(path,
+           fmt::format("the array has shape {}, but one vector in each row is needed; reshape "
+                       "it to two dimensions, such as .reshape(-1, dimension)",
+                       shape_text(shape)));
   }
   if (header.fortran_order) {
-    fail(path, "is in Fortran order; save it with numpy.ascontiguousarray");
+    refuse(path, "is in Fortran order; save it with numpy.ascontiguousarray");
   }
   if (shape[0] == 0 || shape[1] == 0) {
-    fail(path, fmt::format("holds no vectors (shape {}); give at least one row and one column",
-                           shape_text(shape)));
+    refuse(path, fmt::format("holds no vectors (shape {}); give at least one row and one column",
+                             shape_text(shape)));
   }
   if (shape[1] > kMostCols) {
-    fail(path, fmt::format("the vectors have {} dimensions, more than the limit of {}; the array "
-                           "should have one vector in each row",
-                           shape[1], kMostCols));
+    refuse(path, fmt::format("the vectors have {} dimensions, more than the limit of {}; the array "
+                             "should have one vector in each row",
+                             shape[1], kMostCols));
   }
 }
 
@@ -255,21 +254,21 @@ VectorView vectors_in(std::string_view file, const std::string& path) {
   const std::size_t there = file.size() - preamble.data_offset;
   const std::uint64_t row_bytes = cols * width;
   if (rows > std::numeric_limits<std::uint64_t>::max() / row_bytes) {
-    fail(path, fmt::format("is cut short: the header promises {} rows of {} bytes, there are {} "
-                           "bytes of data; copy or save it again",
-                           rows, row_bytes, there));
+    refuse(path, fmt::format("is cut short: the header promises {} rows of {} bytes, there are {} "
+                             "bytes of data; copy or save it again",
+                             rows, row_bytes, there));
   }
   const std::uint64_t promised = rows * row_bytes;
   if (promised != there) {
-    fail(path, fmt::format("{}: the header promises {} bytes of data (shape {}), there are {}; "
-                           "copy or save it again",
-                           there < promised ? "is cut short" : "is longer than it should be",
-                           promised, shape_text(header.shape), there));
+    refuse(path, fmt::format("{}: the header promises {} bytes of data (shape {}), there are {}; "
+                             "copy or save it again",
+                             there < promised ? "is cut short" : "is longer than it should be",
+                             promised, shape_text(header.shape), there));
   }
   if (preamble.data_offset % width != 0) {
-    fail(path, fmt::format("the data start at byte {}, which is not a multiple of {}; save the "
-                           "array again with numpy.save",
-                           preamble.data_offset, width));
+    refuse(path, fmt::format("the data start at byte {}, which is not a multiple of {}; save the "
+                             "array again with numpy.save",
+                             preamble.data_offset, width));
   }
   return {file.data() + preamble.data_offset, rows, cols, scalar};
 }
@@ -315,7 +314,7 @@ NpyVectors::NpyVectors(const std::string& path) {
   mapped_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, open.file.fd(), 0);
   if (mapped_ == MAP_FAILED) {
     mapped_ = nullptr;
-    fail(path, fmt::format("cannot be mapped into memory: {}", std::strerror(errno)));
+    refuse(path, fmt::format("cannot be mapped into memory: {}", std::strerror(errno)));
   }
   try {
     view_ = vectors_in({static_cast<const char*>(mapped_), bytes_}, path);

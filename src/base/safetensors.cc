@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/refuse.h"
 #include "base/sha256.h"
 #include "contcore/error.h"
 
@@ -23,17 +24,12 @@ using Json = nlohmann::json;
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kMostHeader = std::size_t{4} << 20;
 constexpr std::size_t kMostBytes = std::size_t{1} << 40;
-constexpr std::size_t kDigits = 64;
+constexpr std::size_t kHashDigits = 64;
 constexpr char kChecksum[] = "sha256";
 
-std::string zeros() { return std::string(kDigits, '0'); }
+std::string zeros() { return std::string(kHashDigits, '0'); }
 std::string mark(const std::string& digits) {
   return fmt::format("\"{}\":\"{}\"", kChecksum, digits);
-}
-
-[[noreturn]] void damaged(const std::string& path, const std::string& what) {
-  throw Error(Error::Kind::kDamaged,
-              fmt::format("{}: {}; the file is damaged: restore it from a copy", path, what));
 }
 
 std::string header_of(const std::map<std::string, std::string>& metadata,
@@ -93,18 +89,18 @@ void Safetensors::parse(const std::string& kind) {
   if (bytes_.size() < kLengthBytes + 2) not_ours();
   std::memcpy(&length, bytes_.data(), kLengthBytes);
   if (bytes_[kLengthBytes] != '{' || length > kMostHeader) not_ours();
-  if (length > bytes_.size() - kLengthBytes) damaged(path_, "it is cut short");
+  if (length > bytes_.size() - kLengthBytes) refuse_damaged(path_, "it is cut short");
   data_ = kLengthBytes + static_cast<std::size_t>(length);
   const Json header =
       Json::parse(bytes_.begin() + kLengthBytes,
                   bytes_.begin() + static_cast<std::ptrdiff_t>(data_), nullptr, false);
-  if (!header.is_object()) damaged(path_, "its header cannot be read");
+  if (!header.is_object()) refuse_damaged(path_, "its header cannot be read");
   const std::size_t room = bytes_.size() - data_;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {
-      if (!entry.is_object()) damaged(path_, "its header cannot be read");
+      if (!entry.is_object()) refuse_damaged(path_, "its header cannot be read");
       for (const auto& [key, value] : entry.items()) {
-        if (!value.is_string()) damaged(path_, "its header cannot be read");
+        if (!value.is_string()) refuse_damaged(path_, "its header cannot be read");
         metadata_[key] = value.get<std::string>();
       }
       continue;
@@ -119,14 +115,14 @@ void Safetensors::parse(const std::string& kind) {
       tensor.begin = offsets.at(0).get_ref<const Json::number_unsigned_t&>();
       tensor.end = offsets.at(1).get_ref<const Json::number_unsigned_t&>();
     } catch (const Json::exception&) {
-      damaged(path_, fmt::format("its header says nothing sensible of '{}'", name));
+      refuse_damaged(path_, fmt::format("its header says nothing sensible of '{}'", name));
     }
     if (tensor.begin > tensor.end || tensor.end > room) {
-      damaged(path_, "it is cut short, or its header is wrong");
+      refuse_damaged(path_, "it is cut short, or its header is wrong");
     }
     const bool known = tensor.dtype == "F32" || tensor.dtype == "I32";
     if (known && size_of(tensor.shape, room) != tensor.end - tensor.begin) {
-      damaged(path_, fmt::format("the size of '{}' does not fit its shape", name));
+      refuse_damaged(path_, fmt::format("the size of '{}' does not fit its shape", name));
     }
     tensors_[name] = std::move(tensor);
   }
@@ -140,36 +136,36 @@ void Safetensors::check_places(std::size_t room) const {
   std::sort(places.begin(), places.end());
   std::size_t at = 0;
   for (const auto& [begin, end] : places) {
-    if (begin != at) damaged(path_, "its arrays do not follow each other");
+    if (begin != at) refuse_damaged(path_, "its arrays do not follow each other");
     at = end;
   }
-  if (at != room) damaged(path_, "it is longer than its header says");
+  if (at != room) refuse_damaged(path_, "it is longer than its header says");
 }
 
 void Safetensors::verify() const {
   const auto found = metadata_.find(kChecksum);
-  if (found == metadata_.end()) damaged(path_, "it has no checksum");
+  if (found == metadata_.end()) refuse_damaged(path_, "it has no checksum");
   const std::string written = mark(found->second);
   std::string header(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(data_));
   const std::size_t at = header.find(written);
-  if (found->second.size() != kDigits || at == std::string::npos) {
-    damaged(path_, "its checksum cannot be read");
+  if (found->second.size() != kHashDigits || at == std::string::npos) {
+    refuse_damaged(path_, "its checksum cannot be read");
   }
   header.replace(at, written.size(), mark(zeros()));
   const std::span<const std::byte> parts[] = {std::as_bytes(std::span(header)),
                                               std::as_bytes(std::span(bytes_).subspan(data_))};
-  if (sha256(parts) != found->second) damaged(path_, "its checksum does not match");
+  if (sha256(parts) != found->second) refuse_damaged(path_, "its checksum does not match");
 }
 
 const Safetensors::Tensor& Safetensors::find(const std::string& name, const std::string& dtype,
                                              std::size_t dimensions, Shape& shape) const {
   const auto found = tensors_.find(name);
-  if (found == tensors_.end()) damaged(path_, fmt::format("'{}' is missing", name));
+  if (found == tensors_.end()) refuse_damaged(path_, fmt::format("'{}' is missing", name));
   const Tensor& tensor = found->second;
   // The arrays begin at a multiple of 4, so that they can be looked at in place.
   if (tensor.dtype != dtype || tensor.shape.size() != dimensions ||
       (data_ + tensor.begin) % 4 != 0) {
-    damaged(path_, fmt::format("'{}' has another type or shape", name));
+    refuse_damaged(path_, fmt::format("'{}' has another type or shape", name));
   }
   shape.rows = tensor.shape[0];
   shape.cols = dimensions > 1 ? tensor.shape[1] : 1;

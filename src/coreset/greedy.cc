@@ -26,7 +26,6 @@
 namespace contcore {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kPicked = -1;
 constexpr std::uint32_t kAlive = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kDenseBlock = 64;

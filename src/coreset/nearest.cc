@@ -21,7 +21,6 @@
 namespace contcore {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::size_t kBatch = 8192;     // queries or vectors sketched at a time
 constexpr std::size_t kMostGroup = 128;  // queries that share a tile while it is in cache
 constexpr std::size_t kMostOpen = 2048;  // candidates that wait for one query

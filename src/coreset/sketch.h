@@ -19,6 +19,8 @@
 
 namespace contcore {
 
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
 inline constexpr double kUnit = 0x1p-24;        // unit roundoff of float32
 inline constexpr double kUnderflow = 0x1p-148;  // what one operation can lose below the normals
 inline constexpr double kSplit = 0x1p-10;       // η of (x + y)² ≤ (1 + η) x² + (1 + 1/η) y²

@@ -13,9 +13,9 @@ namespace contcore {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using ListJson = nlohmann::json;
 
-constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+constexpr std::size_t kMostListBytes = std::size_t{256} << 20;
 constexpr int kMostDepth = 16;
 constexpr char kFolder[] = "realiad_jsons";
 
@@ -36,14 +36,15 @@ class List {
  public:
   explicit List(const std::string& file) : file_(file) {
     const std::vector<std::uint8_t> bytes =
-        read_whole(file, "a Real-IAD list of images", kMostBytes);
+        read_whole(file, "a Real-IAD list of images", kMostListBytes);
     try {
-      const Json rest = Json::parse(bytes.begin(), bytes.end(),
-                                    [this](int depth, Json::parse_event_t event, Json& parsed) {
-                                      return look(depth, event, parsed);
-                                    });
+      const ListJson rest =
+          ListJson::parse(bytes.begin(), bytes.end(),
+                          [this](int depth, ListJson::parse_event_t event, ListJson& parsed) {
+                            return look(depth, event, parsed);
+                          });
       if (!rest.is_object()) refuse("is not a JSON object");
-    } catch (const Json::exception& e) {
+    } catch (const ListJson::exception& e) {
       refuse(fmt::format("is not JSON: {}", clipped(e.what(), 200)));
     }
     for (const char* key : {"meta", "train", "test"}) {
@@ -70,10 +71,10 @@ class List {
   }
 
  private:
-  using Event = Json::parse_event_t;
+  using Event = ListJson::parse_event_t;
 
   // Called by the parser; depth is 0 for the whole. Returns whether to keep what was parsed.
-  bool look(int depth, Event event, Json& parsed) {
+  bool look(int depth, Event event, ListJson& parsed) {
     if (depth > kMostDepth) refuse("is nested too deeply");
     if (depth == 1 && event == Event::key) return start_section(parsed.get_ref<std::string&>());
     if (depth == 0 || section_.empty()) return true;
@@ -115,18 +116,18 @@ class List {
     return place(section_.c_str(), section_ == "train" ? train_.size() : test_.size());
   }
 
-  std::string text(const Json& object, const char* key, const std::string& where) const {
+  std::string text(const ListJson& object, const char* key, const std::string& where) const {
     const auto found = object.find(key);
     if (found != object.end() && found->is_string()) return found->get<std::string>();
     refuse(fmt::format("{} has no text \"{}\"", where, key));
   }
 
-  void read_meta(const Json& object) {
+  void read_meta(const ListJson& object) {
     normal_class_ = text(object, "normal_class", "\"meta\"");
     prefix_ = text(object, "prefix", "\"meta\"");
   }
 
-  void add_entry(const Json& object) {
+  void add_entry(const ListJson& object) {
     const auto mask = object.find("mask_path");
     const bool none = mask == object.end() || mask->is_null();
     Entry entry{text(object, "anomaly_class", here()), text(object, "image_path", here()),

@@ -14,9 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostBytes = std::size_t{64} << 20;
-constexpr std::size_t kColumns = 5;
-constexpr char kHeader[] = "object,split,label,image,mask";
+constexpr std::size_t kMostCsvBytes = std::size_t{64} << 20;
+constexpr std::size_t kFields = 5;
+constexpr char kColumns[] = "object,split,label,image,mask";
 
 fs::path list_in(const fs::path& root) { return root / "split_csv" / "1cls.csv"; }
 
@@ -35,13 +35,13 @@ class Rows {
     if (rest_.empty()) return false;
     do {
       // More fields are never kept: a row may be the whole file.
-      if (fields.size() == kColumns) refuse(fmt::format("more than {} fields", kColumns));
+      if (fields.size() == kFields) refuse(fmt::format("more than {} fields", kFields));
       fields.push_back(skip("\"") ? quoted() : plain());
     } while (skip(","));
     if (!rest_.empty() && !skip("\r\n") && !skip("\n")) refuse("a quote inside a field");
     ++next_line_;
-    if (fields.size() != kColumns) {
-      refuse(fmt::format("{} fields rather than {}", fields.size(), kColumns));
+    if (fields.size() != kFields) {
+      refuse(fmt::format("{} fields rather than {}", fields.size(), kFields));
     }
     return true;
   }
@@ -50,7 +50,7 @@ class Rows {
 
   [[noreturn]] void refuse(const std::string& what) const {
     throw Error(Error::Kind::kInput,
-                fmt::format("{}: {}: {}; expected rows of {}", file_, place(), what, kHeader));
+                fmt::format("{}: {}: {}; expected rows of {}", file_, place(), what, kColumns));
   }
 
  private:
@@ -126,7 +126,7 @@ bool looks_like_visa(const fs::path& root) { return is_file(list_in(root)); }
 
 void read_visa(const fs::path& root, Dataset& dataset) {
   const std::string list = list_in(root).string();
-  const std::vector<std::uint8_t> bytes = read_whole(list, "VisA's list of images", kMostBytes);
+  const std::vector<std::uint8_t> bytes = read_whole(list, "VisA's list of images", kMostCsvBytes);
   Rows rows(list, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   ListedFiles files(list, root);
   std::vector<std::string> fields;

@@ -23,9 +23,8 @@ namespace contcore {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
-constexpr std::size_t kHeader = 128;  // bytes before the numbers of an .npy file
+constexpr std::size_t kHeaderBytes = 128;  // bytes before the numbers of an .npy file
 constexpr std::size_t kMostPlaces = std::size_t{256} << 20;
 
 // Rows written one after the other; how many there are is told at the end.
@@ -36,7 +35,7 @@ class NpyWriter {
         cols_(cols),
         file_(::open(path_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644)) {
     if (!file_.is_open()) fail();
-    const std::string blank(kHeader, ' ');
+    const std::string blank(kHeaderBytes, ' ');
     write(blank.data(), blank.size());
   }
   ~NpyWriter() {
@@ -53,9 +52,9 @@ class NpyWriter {
   void finish() {
     std::string text = fmt::format(
         "{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows_, cols_);
-    text.resize(kHeader - 11, ' ');
+    text.resize(kHeaderBytes - 11, ' ');
     const std::string header = std::string("\x93NUMPY\x01", 7) + '\0' +
-                               static_cast<char>(kHeader - 10) + '\0' + text + '\n';
+                               static_cast<char>(kHeaderBytes - 10) + '\0' + text + '\n';
     if (::pwrite(file_.fd(), header.data(), header.size(), 0) !=
             static_cast<ssize_t>(header.size()) ||
         !file_.close()) {
@@ -94,8 +93,8 @@ std::string temporary_folder() {
   return named != nullptr && *named != '\0' ? named : "/var/tmp";
 }
 
-json to_json(const ImageFeatures& features) {
-  json places = json::array();
+nlohmann::json to_json(const ImageFeatures& features) {
+  nlohmann::json places = nlohmann::json::array();
   for (const ImagePlace& p : features.images) {
     places.push_back({p.end, p.grid_width, p.grid_height, p.input.width, p.input.height,
                       p.input.left, p.input.top, p.input.right, p.input.bottom, p.image_width,
@@ -107,12 +106,12 @@ json to_json(const ImageFeatures& features) {
 // Nothing when it is not what `to_json` wrote for these vectors.
 bool read_places(const std::string& path, ImageFeatures& features) {
   const std::vector<std::uint8_t> bytes = read_whole(path, "a list of places", kMostPlaces);
-  const json read = json::parse(bytes.begin(), bytes.end(), nullptr, false);
+  const nlohmann::json read = nlohmann::json::parse(bytes.begin(), bytes.end(), nullptr, false);
   if (!read.is_object() || !read.contains("images") || !read.contains("seconds")) return false;
   try {
     features.seconds = read["seconds"].get<double>();
     std::size_t end = 0;
-    for (const json& p : read["images"]) {
+    for (const nlohmann::json& p : read["images"]) {
       ImagePlace place;
       place.end = p.at(0).get<std::size_t>();
       place.grid_width = p.at(1).get<std::size_t>();
@@ -137,7 +136,7 @@ bool read_places(const std::string& path, ImageFeatures& features) {
       features.images.push_back(std::move(place));
     }
     return end == features.vectors.view().rows;
-  } catch (const json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return false;
   }
 }
@@ -229,7 +228,7 @@ std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extracto
   extractor.rest();
   features->seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const std::size_t bytes = rows * extractor.embedding().dimension * sizeof(float) + kHeader;
+  const std::size_t bytes = rows * extractor.embedding().dimension * sizeof(float) + kHeaderBytes;
   if (folder_.empty() || bytes > limit_) {
     features->vectors = NpyVectors(written);  // the mapping outlives the name
     if (folder_.empty()) nameless_[name] = features;

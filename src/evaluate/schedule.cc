@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMostClasses = 100000;
 constexpr std::string_view kBlanks = " \t\r\n\f\v";
 
-[[noreturn]] void refuse(const std::string& what) { throw Error(Error::Kind::kUsage, what); }
+[[noreturn]] void misuse(const std::string& what) { throw Error(Error::Kind::kUsage, what); }
 
 std::string_view trimmed(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
@@ -91,7 +91,7 @@ struct Datasets {
 
 [[noreturn]] void refuse_schedule(const std::string& text, const std::string& what,
                                   const Datasets& datasets) {
-  refuse(fmt::format("schedule '{}' {} ({}); for example {}", clipped(trimmed(text)), what,
+  misuse(fmt::format("schedule '{}' {} ({}); for example {}", clipped(trimmed(text)), what,
                      datasets.list(), datasets.examples()));
 }
 
@@ -201,15 +201,15 @@ Schedule by_dataset(const std::string& text, const Datasets& datasets) {
 std::size_t count_classes(const std::vector<std::string>& datasets,
                           const std::vector<std::size_t>& sizes) {
   if (datasets.empty() || datasets.size() != sizes.size()) {
-    refuse(fmt::format("a schedule needs data sets and their sizes, not {} names and {} sizes",
+    misuse(fmt::format("a schedule needs data sets and their sizes, not {} names and {} sizes",
                        datasets.size(), sizes.size()));
   }
   std::size_t classes = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] == 0) refuse(fmt::format("data set {} has no classes", clipped(datasets[i])));
+    if (sizes[i] == 0) misuse(fmt::format("data set {} has no classes", clipped(datasets[i])));
     classes += std::min(sizes[i], kMostClasses + 1);
     if (classes > kMostClasses) {
-      refuse(fmt::format("there are more than {} classes, too many to schedule", kMostClasses));
+      misuse(fmt::format("there are more than {} classes, too many to schedule", kMostClasses));
     }
   }
   return classes;
@@ -220,7 +220,7 @@ std::vector<std::size_t> shuffled(std::size_t count, std::string_view seed_text)
   const char* end = seed_text.data() + seed_text.size();
   const auto [stop, error] = std::from_chars(seed_text.data(), end, seed);
   if (error != std::errc() || stop != end) {
-    refuse(
+    misuse(
         fmt::format("class order 'shuffle:{}': '{}' is not a seed: give a whole number from 0 "
                     "to 18446744073709551615, such as shuffle:1",
                     clipped(seed_text), clipped(seed_text)));
@@ -246,7 +246,7 @@ std::vector<std::size_t> by_name(const std::string& text, const std::vector<std:
   std::unordered_map<std::string_view, std::size_t> indices;
   for (std::size_t i = 0; i < classes.size(); ++i) {
     if (!indices.emplace(trimmed(classes[i]), i).second) {
-      refuse(
+      misuse(
           fmt::format("class order: two classes are called '{}', so that names do not tell them "
                       "apart; use alphabetical or shuffle:SEED",
                       clipped(classes[i])));
@@ -258,13 +258,13 @@ std::vector<std::size_t> by_name(const std::string& text, const std::vector<std:
     const std::string_view name = trimmed(piece);
     const auto found = indices.find(name);
     if (found == indices.end()) {
-      refuse(
+      misuse(
           fmt::format("class order: there is no class '{}'; give alphabetical, shuffle:SEED or "
                       "all of the {} classes in an order: {}",
                       clipped(name), classes.size(), first_names(classes)));
     }
     if (named[found->second]) {
-      refuse(fmt::format("class order: '{}' is there twice; name each class once", clipped(name)));
+      misuse(fmt::format("class order: '{}' is there twice; name each class once", clipped(name)));
     }
     named[found->second] = true;
     order.push_back(found->second);
@@ -274,7 +274,7 @@ std::vector<std::size_t> by_name(const std::string& text, const std::vector<std:
   for (std::size_t i = 0; i < classes.size(); ++i) {
     if (!named[i]) missing.push_back(classes[i]);
   }
-  refuse(fmt::format("class order: {} of the {} classes are missing: {}", missing.size(),
+  misuse(fmt::format("class order: {} of the {} classes are missing: {}", missing.size(),
                      classes.size(), first_names(missing)));
 }
 

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "base/file.h"
+#include "base/refuse.h"
 #include "contcore/error.h"
 #include "contcore/image.h"
 #include "image/header.h"
@@ -17,19 +18,15 @@ namespace {
 constexpr std::size_t kLongestSide = 65535;
 constexpr int kJpegQuality = 92;
 
-[[noreturn]] void fail(const std::string& name, const std::string& what) {
-  throw Error(Error::Kind::kInput, fmt::format("{}: {}", name, what));
-}
-
 void check_size(const ImageHeader& header, const std::string& name, const ImageLimits& limits) {
   const auto& [format, width, height] = header;
   if (width > kLongestSide || height > kLongestSide) {
-    fail(name, fmt::format("claims {} × {} pixels; sides of up to {} are read: cut it into parts",
-                           width, height, kLongestSide));
+    refuse(name, fmt::format("claims {} × {} pixels; sides of up to {} are read: cut it into parts",
+                             width, height, kLongestSide));
   }
   if (width > limits.pixels / height) {
-    fail(name, fmt::format("claims {} × {} pixels, more than the limit of {}; make it smaller",
-                           width, height, limits.pixels));
+    refuse(name, fmt::format("claims {} × {} pixels, more than the limit of {}; make it smaller",
+                             width, height, limits.pixels));
   }
 }
 
@@ -79,8 +76,8 @@ Image decode_image(std::span<const std::uint8_t> bytes, const std::string& name,
                    const ImageLimits& limits) {
   settle_opencv();
   if (bytes.size() > limits.bytes) {
-    fail(name, fmt::format("has {} bytes, more than the limit of {} for an image", bytes.size(),
-                           limits.bytes));
+    refuse(name, fmt::format("has {} bytes, more than the limit of {} for an image", bytes.size(),
+                             limits.bytes));
   }
   const ImageHeader header = read_image_header(bytes, name);
   check_size(header, name, limits);
@@ -91,9 +88,9 @@ Image decode_image(std::span<const std::uint8_t> bytes, const std::string& name,
   const bool as_claimed = (width == header.width && height == header.height) ||
                           (width == header.height && height == header.width);
   if (bgr.empty() || bgr.type() != CV_8UC3 || !as_claimed) {
-    fail(name, fmt::format("the {} cannot be decoded: it is damaged or of a rare kind; save it "
-                           "again as PNG",
-                           header.format));
+    refuse(name, fmt::format("the {} cannot be decoded: it is damaged or of a rare kind; save it "
+                             "again as PNG",
+                             header.format));
   }
   Image image = blank_image(width, height);
   cv::Mat rgb = pixels_of(image);
@@ -104,7 +101,7 @@ Image decode_image(std::span<const std::uint8_t> bytes, const std::string& name,
 void write_image(const std::string& path, const Image& image) {
   const std::string ending = ending_of(path);
   if (ending != ".png" && ending != ".jpg" && ending != ".jpeg") {
-    fail(path, "images are written as .png, .jpg or .jpeg; give a name that ends in one of them");
+    refuse(path, "images are written as .png, .jpg or .jpeg; give a name that ends in one of them");
   }
   const std::vector<std::uint8_t> bytes = encode(image, ending);
   const std::array parts = {std::as_bytes(std::span(bytes))};

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kSmallest = 32;
 constexpr std::size_t kLargest = 4096;
-constexpr std::size_t kMostPixels = std::size_t{16} << 20;
+constexpr std::size_t kMostResized = std::size_t{16} << 20;
 
 // Of ImageNet, in the order RGB.
 constexpr std::array<float, 3> kMean = {0.485f, 0.456f, 0.406f};
@@ -58,11 +58,11 @@ Size resized(const Image& image, const Geometry& geometry) {
   const std::size_t shorter = std::min(image.width, image.height);
   const std::size_t longer = std::max(image.width, image.height);
   const std::size_t other = (2 * longer * side + shorter) / (2 * shorter);
-  if (other > kMostPixels / side) {
+  if (other > kMostResized / side) {
     throw Error(Error::Kind::kInput,
                 fmt::format("an image of {} × {} pixels, its short side resized to {}, has over {} "
                             "pixels; resize to a square or cut the image into parts",
-                            image.width, image.height, side, kMostPixels));
+                            image.width, image.height, side, kMostResized));
   }
   return image.width <= image.height ? Size{side, other} : Size{other, side};
 }

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "contcore/error.h"
+#include "base/refuse.h"
 
 namespace contcore {
 namespace {
@@ -19,10 +19,6 @@ using Bytes = std::span<const std::uint8_t>;
 constexpr std::size_t kMostScans = 256;
 constexpr std::size_t kMostTags = 4096;
 constexpr std::size_t kMostStrips = std::size_t{1} << 20;
-
-[[noreturn]] void fail(const std::string& name, const std::string& what) {
-  throw Error(Error::Kind::kInput, fmt::format("{}: {}", name, what));
-}
 
 // A walk through hostile bytes: every read is within them or ends in words.
 class Reader {
@@ -55,14 +51,14 @@ class Reader {
   }
 
   [[noreturn]] void cut_short() const {
-    fail(name_,
-         fmt::format("the {} is cut short at byte {}; copy or save it again", format_, size()));
+    refuse(name_,
+           fmt::format("the {} is cut short at byte {}; copy or save it again", format_, size()));
   }
   [[noreturn]] void damaged(const std::string& what) const {
-    fail(name_, fmt::format("the {} is damaged ({}); copy or save it again", format_, what));
+    refuse(name_, fmt::format("the {} is damaged ({}); copy or save it again", format_, what));
   }
   [[noreturn]] void unread(const std::string& what) const {
-    fail(name_, fmt::format("{} is not read; save it as PNG with 8 bits for each colour", what));
+    refuse(name_, fmt::format("{} is not read; save it as PNG with 8 bits for each colour", what));
   }
 
   ImageHeader header(std::size_t width, std::size_t height) const {
@@ -408,7 +404,7 @@ ImageHeader pnm_header(Bytes bytes, const std::string& name) {
 
 ImageHeader read_image_header(Bytes bytes, const std::string& name) {
   const Reader file(bytes, name, "image");
-  if (bytes.empty()) fail(name, "is empty; give an image");
+  if (bytes.empty()) refuse(name, "is empty; give an image");
   if (file.has(0, kPng)) return png_header(bytes, name);
   if (file.has(0, "\xff\xd8\xff")) return read_jpeg(bytes, name).header;
   if (file.has(0, "BM")) return bmp_header(bytes, name);
@@ -418,7 +414,7 @@ ImageHeader read_image_header(Bytes bytes, const std::string& name) {
   if (file.has(0, "RIFF") && file.has(8, "WEBP")) return webp_header(bytes, name);
   if (file.has(0, "P5") || file.has(0, "P6")) return pnm_header(bytes, name);
   if (file.has(0, "GIF8")) file.unread("a GIF");
-  fail(name, fmt::format("is not an image that can be read; give {}", kImageFormats));
+  refuse(name, fmt::format("is not an image that can be read; give {}", kImageFormats));
 }
 
 std::vector<std::uint8_t> picture_of(Bytes bytes) {

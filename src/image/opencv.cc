@@ -16,8 +16,8 @@ namespace contcore {
 namespace {
 
 // OpenCV counts rows, columns and offsets in int.
-constexpr std::size_t kLongestSide = std::size_t{1} << 20;
-constexpr std::size_t kMostPixels = std::size_t{1} << 29;
+constexpr std::size_t kLongestDrawn = std::size_t{1} << 20;
+constexpr std::size_t kMostDrawn = std::size_t{1} << 29;
 
 int say_nothing(int, const char*, const char*, const char*, int, void*) { return 0; }
 
@@ -60,8 +60,8 @@ Image blank_image(std::size_t width, std::size_t height) {
 }
 
 void check_image(const Image& image) {
-  if (image.width == 0 || image.height == 0 || image.width > kLongestSide ||
-      image.height > kLongestSide || image.width > kMostPixels / image.height ||
+  if (image.width == 0 || image.height == 0 || image.width > kLongestDrawn ||
+      image.height > kLongestDrawn || image.width > kMostDrawn / image.height ||
       image.rgb.size() != image.width * image.height * 3) {
     throw Error(Error::Kind::kInternal, fmt::format("an image of {} × {} pixels with {} bytes",
                                                     image.width, image.height, image.rgb.size()));
@@ -69,7 +69,7 @@ void check_image(const Image& image) {
 }
 
 void check_map(const Map& map) {
-  if (map.width == 0 || map.height == 0 || map.width > kMostPixels / map.height ||
+  if (map.width == 0 || map.height == 0 || map.width > kMostDrawn / map.height ||
       map.values.size() != map.width * map.height) {
     throw Error(Error::Kind::kInternal, fmt::format("a map of {} × {} pixels with {} values",
                                                     map.width, map.height, map.values.size()));

@@ -22,6 +22,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/refuse.h"
 #include "base/rows.h"
 #include "base/safetensors.h"
 #include "contcore/error.h"
@@ -35,11 +36,6 @@ using Json = nlohmann::json;
 constexpr char kFormat[] = "contcore memory 1";
 constexpr std::string_view kSource = "source.";
 constexpr std::size_t kMostDimension = std::size_t{1} << 20;
-
-[[noreturn]] void damaged(const std::string& path, const std::string& what) {
-  throw Error(Error::Kind::kDamaged,
-              fmt::format("{}: {}; the file is damaged: restore it from a copy", path, what));
-}
 
 // JSON has no infinity, which is what a task has that lost all its vectors.
 Json covering_text(float covering) {
@@ -133,7 +129,7 @@ class Reader {
 
   const std::string& text(const std::string& key) const {
     const auto found = file_.metadata().find(key);
-    if (found == file_.metadata().end()) damaged(path_, fmt::format("'{}' is missing", key));
+    if (found == file_.metadata().end()) refuse_damaged(path_, fmt::format("'{}' is missing", key));
     return found->second;
   }
 
@@ -156,7 +152,8 @@ class Reader {
     double value = 0;
     const char* end = written.data() + written.size();
     const auto [rest, error] = std::from_chars(written.data(), end, value);
-    if (error != std::errc() || rest != end) damaged(path_, fmt::format("'{}' is no number", key));
+    if (error != std::errc() || rest != end)
+      refuse_damaged(path_, fmt::format("'{}' is no number", key));
     return value;
   }
 
@@ -165,7 +162,8 @@ class Reader {
     const std::span<const float> values = file_.floats(name, 2, shape);
     if (cols != 0 && shape.cols != cols) wrong(name);
     for (const float value : values) {
-      if (!std::isfinite(value)) damaged(path_, fmt::format("'{}' has values not finite", name));
+      if (!std::isfinite(value))
+        refuse_damaged(path_, fmt::format("'{}' has values not finite", name));
     }
     Vectors out(shape.rows, shape.cols);
     std::copy(values.begin(), values.end(), out.data());
@@ -195,7 +193,7 @@ class Reader {
   }
 
   [[noreturn]] void wrong(const std::string& name) const {
-    damaged(path_, fmt::format("'{}' does not agree with the rest", name));
+    refuse_damaged(path_, fmt::format("'{}' does not agree with the rest", name));
   }
 
   const Safetensors& file() const { return file_; }

@@ -7,14 +7,13 @@
 #include <array>
 #include <charconv>
 
+#include "base/refuse.h"
 #include "contcore/error.h"
 
 namespace contcore {
 namespace {
 
 constexpr std::size_t kMostIdBytes = 64;
-
-[[noreturn]] void refuse(const std::string& what) { throw Error(Error::Kind::kInput, what); }
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/refuse.h"
 #include "contcore/error.h"
 #include "serve/journal_format.h"
 
@@ -23,11 +24,7 @@ using namespace journal_format;
 // One call moves at most 2 GiB on Linux; stay below.
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
 
-[[noreturn]] void fail(const std::string& path, const std::string& what) {
-  throw Error(Error::Kind::kInput, fmt::format("{}: {}", path, what));
-}
-
-std::string reason_of(int error) {
+std::string disk_reason(int error) {
   const bool full = error == ENOSPC || error == EDQUOT;
   return full ? "the disk is full; make room on it and try again" : std::strerror(error);
 }
@@ -135,24 +132,24 @@ std::vector<std::uint8_t> Journal::read() {
   fd_ = ::open(path_.c_str(), flags);
   if (fd_ < 0 && errno == ENOENT) return {};
   if (fd_ < 0) {
-    fail(path_, errno == ELOOP ? "is a link; a journal must stand in its place itself"
-                               : fmt::format("cannot be opened: {}", std::strerror(errno)));
+    refuse(path_, errno == ELOOP ? "is a link; a journal must stand in its place itself"
+                                 : fmt::format("cannot be opened: {}", std::strerror(errno)));
   }
   struct stat info {};
-  if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) fail(path_, "is not a regular file");
+  if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) refuse(path_, "is not a regular file");
   const auto size = static_cast<std::size_t>(info.st_size);
   if (size > limits_.total_bytes) {
-    fail(path_,
-         fmt::format("has {} bytes, more than the limit of {} for a journal; raise the limit", size,
-                     limits_.total_bytes));
+    refuse(path_,
+           fmt::format("has {} bytes, more than the limit of {} for a journal; raise the limit",
+                       size, limits_.total_bytes));
   }
   std::vector<std::uint8_t> bytes(size);
   for (std::size_t at = 0; at < size;) {
     const std::size_t most = std::min(size - at, kMostAtOnce);
     const ssize_t got = ::pread(fd_, bytes.data() + at, most, static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(path_, fmt::format("cannot be read: {}", std::strerror(errno)));
-    if (got == 0) fail(path_, "became shorter while it was read");
+    if (got < 0) refuse(path_, fmt::format("cannot be read: {}", std::strerror(errno)));
+    if (got == 0) refuse(path_, "became shorter while it was read");
     at += static_cast<std::size_t>(got);
   }
   return bytes;
@@ -162,10 +159,10 @@ std::vector<std::uint8_t> Journal::read() {
 // a service that was killed before its flush, and is about to be built on.
 void Journal::go_on(const JournalParent& parent, const JournalContent& content, bool cut) {
   if (cut && disk_.truncate(fd_, static_cast<off_t>(content.good_bytes)) != 0) {
-    fail(path_, fmt::format("a torn end cannot be cut off: {}", std::strerror(errno)));
+    refuse(path_, fmt::format("a torn end cannot be cut off: {}", std::strerror(errno)));
   }
   if (disk_.sync(fd_) != 0) {
-    fail(path_, fmt::format("cannot be flushed: {}", std::strerror(errno)));
+    refuse(path_, fmt::format("cannot be flushed: {}", std::strerror(errno)));
   }
   parent_ = parent;
   bytes_ = content.good_bytes;
@@ -175,8 +172,8 @@ void Journal::go_on(const JournalParent& parent, const JournalContent& content, 
 void Journal::keep_aside() {
   const std::string aside = path_ + ".stale";
   if (disk_.rename(path_.c_str(), aside.c_str()) != 0) {
-    fail(path_, fmt::format("is of another memory and cannot be renamed to {}: {}", aside,
-                            std::strerror(errno)));
+    refuse(path_, fmt::format("is of another memory and cannot be renamed to {}: {}", aside,
+                              std::strerror(errno)));
   }
 }
 
@@ -186,7 +183,8 @@ void Journal::write_all(int fd, std::span<const std::uint8_t> data, std::size_t 
     const ssize_t written = disk_.write(fd, data.data(), most, static_cast<off_t>(at));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
-      fail(path_, fmt::format("cannot be written: {}", reason_of(written < 0 ? errno : ENOSPC)));
+      refuse(path_,
+             fmt::format("cannot be written: {}", disk_reason(written < 0 ? errno : ENOSPC)));
     }
     data = data.subspan(static_cast<std::size_t>(written));
     at += static_cast<std::size_t>(written);
@@ -199,7 +197,7 @@ void Journal::sync_folder() {
   const bool flushed = folder.is_open() && disk_.sync(folder.fd()) == 0;
   // Some file systems know no such thing.
   if (!flushed && (!folder.is_open() || (errno != EINVAL && errno != ENOTSUP))) {
-    fail(path_, fmt::format("its folder cannot be flushed: {}", std::strerror(errno)));
+    refuse(path_, fmt::format("its folder cannot be flushed: {}", std::strerror(errno)));
   }
 }
 
@@ -210,13 +208,13 @@ void Journal::begin(const JournalParent& parent) {
   // What an earlier attempt may have left is ours to remove: we hold the lock.
   ::unlink(fresh.c_str());
   File file(::open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (!file.is_open()) fail(fresh, fmt::format("cannot be made: {}", reason_of(errno)));
+  if (!file.is_open()) refuse(fresh, fmt::format("cannot be made: {}", disk_reason(errno)));
   try {
     write_all(file.fd(), header_bytes(parent), 0);
     if (disk_.sync(file.fd()) != 0)
-      fail(fresh, fmt::format("cannot be flushed: {}", reason_of(errno)));
+      refuse(fresh, fmt::format("cannot be flushed: {}", disk_reason(errno)));
     if (disk_.rename(fresh.c_str(), path_.c_str()) != 0) {
-      fail(path_, fmt::format("cannot be replaced: {}", std::strerror(errno)));
+      refuse(path_, fmt::format("cannot be replaced: {}", std::strerror(errno)));
     }
   } catch (...) {
     ::unlink(fresh.c_str());
@@ -224,7 +222,7 @@ void Journal::begin(const JournalParent& parent) {
   }
   sync_folder();
   const int fd = ::fcntl(file.fd(), F_DUPFD_CLOEXEC, 0);
-  if (fd < 0) fail(path_, fmt::format("cannot be kept open: {}", std::strerror(errno)));
+  if (fd < 0) refuse(path_, fmt::format("cannot be kept open: {}", std::strerror(errno)));
   if (fd_ >= 0) ::close(fd_);
   fd_ = fd;
   parent_ = parent;
@@ -237,21 +235,21 @@ void Journal::restart(const JournalParent& parent) { begin(parent); }
 
 void Journal::check(std::span<const std::string_view> payloads) const {
   if (broken()) {
-    fail(path_, fmt::format("takes no more records, because {}; put that right and save the "
-                            "memory, which begins the journal anew",
-                            broken_));
+    refuse(path_, fmt::format("takes no more records, because {}; put that right and save the "
+                              "memory, which begins the journal anew",
+                              broken_));
   }
   std::size_t room = limits_.total_bytes - std::min(bytes_, limits_.total_bytes);
   for (const std::string_view payload : payloads) {
     if (payload.size() > limits_.record_bytes) {
-      fail(path_, fmt::format("a record of {} bytes is more than the limit of {}", payload.size(),
-                              limits_.record_bytes));
+      refuse(path_, fmt::format("a record of {} bytes is more than the limit of {}", payload.size(),
+                                limits_.record_bytes));
     }
     if (kRecordHeaderBytes + payload.size() > room) {
-      fail(path_,
-           fmt::format(
-               "is full at its limit of {} bytes; save the memory, which begins the journal anew",
-               limits_.total_bytes));
+      refuse(path_,
+             fmt::format(
+                 "is full at its limit of {} bytes; save the memory, which begins the journal anew",
+                 limits_.total_bytes));
     }
     room -= kRecordHeaderBytes + payload.size();
   }
@@ -278,7 +276,7 @@ void Journal::append_many(std::span<const std::string_view> payloads) {
     // succeed without a byte written. Nothing behind this place can be promised any more.
     broken_ = fmt::format("the disk did not flush a record: {}", std::strerror(errno));
     disk_.truncate(fd_, static_cast<off_t>(bytes_));
-    fail(path_, fmt::format("{}; the record may be lost", broken_));
+    refuse(path_, fmt::format("{}; the record may be lost", broken_));
   }
   bytes_ += data.size();
   records_ += payloads.size();

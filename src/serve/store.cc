@@ -22,11 +22,11 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "maps are stored little endian");
 
-constexpr std::size_t kMostListed = 500;
+constexpr std::size_t kMostRowsRead = 500;
 constexpr std::size_t kMostScores = 100000;
 constexpr std::size_t kMostTasks = 1000;
 constexpr std::int64_t kMostSettings = 10000;
-constexpr std::size_t kMostPoints = 10000;
+constexpr std::size_t kMostSamplesRead = 10000;
 
 // Ids are reserved on disk in blocks before any is given away, so that none is given twice even if
 // the rows are lost.
@@ -84,7 +84,7 @@ struct Where {
     compare("id <", filter.before);
     compare("id >", filter.after);
     clause += " ORDER BY id DESC LIMIT ?";
-    numbers.push_back(static_cast<std::int64_t>(std::min(filter.limit, kMostListed)));
+    numbers.push_back(static_cast<std::int64_t>(std::min(filter.limit, kMostRowsRead)));
   }
   void bind(Statement& statement) const {
     int at = 0;
@@ -462,7 +462,7 @@ void Store::sample(std::string_view time, std::span<const TaskSample> tasks) {
 std::vector<StoredSample> Store::samples(std::string_view since, std::size_t n) {
   if (!since.empty()) check_time(since);
   const auto lock = work_->enter();
-  return work_->samples.read(since, std::min(n, kMostPoints));
+  return work_->samples.read(since, std::min(n, kMostSamplesRead));
 }
 
 void Store::set(std::string_view key, std::string_view value) {

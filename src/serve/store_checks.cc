@@ -6,13 +6,11 @@
 #include <cstdint>
 #include <limits>
 
-#include "contcore/error.h"
+#include "base/refuse.h"
 #include "serve/utf8.h"
 
 namespace contcore {
 namespace {
-
-[[noreturn]] void refuse(const std::string& what) { throw Error(Error::Kind::kInput, what); }
 
 // For messages: short, and text.
 std::string quoted(std::string_view text) { return '"' + valid_utf8(text.substr(0, 40)) + '"'; }

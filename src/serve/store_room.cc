@@ -8,7 +8,7 @@ namespace {
 // Of images, and of rows, that one call removes: a pause of milliseconds at the worst.
 constexpr int kMostRemoved = 256;
 
-constexpr char kDoing[] = "removing what is oldest";
+constexpr char kRemoving[] = "removing what is oldest";
 
 std::size_t nine_tenths(std::size_t of) { return of - of / 10; }
 
@@ -43,7 +43,7 @@ StoreRoom::StoreRoom(sqlite3* db, const std::string& path, const Retention& rete
 std::optional<StoreRoom::Oldest> StoreRoom::oldest(Keeps keeps) {
   const Resets resets(oldest_);
   oldest_.bind(1, static_cast<std::int64_t>(keeps));
-  if (!oldest_.step(kDoing)) return {};
+  if (!oldest_.step(kRemoving)) return {};
   const auto bytes = std::max<std::int64_t>(oldest_.integer(1), 0);
   return Oldest{oldest_.integer(0), static_cast<std::size_t>(bytes), keeps};
 }
@@ -68,7 +68,7 @@ std::optional<StoreRoom::Oldest> StoreRoom::oldest_row(const StoreTally& tally) 
 void StoreRoom::drop_image(const Oldest& inspection, StoreTally& tally) {
   for (Statement* statement : {&delete_image_, &delete_map_, &keep_nothing_}) {
     statement->bind(1, inspection.id);
-    statement->run(kDoing);
+    statement->run(kRemoving);
   }
   take_kept(tally, inspection.keeps, inspection.bytes);
 }
@@ -84,7 +84,7 @@ void StoreRoom::make(StoreTally& tally) {
     if (!row) break;
     if (row->keeps != Keeps::kNothing) drop_image(*row, tally);
     delete_row_.bind(1, row->id);
-    delete_row_.run(kDoing);
+    delete_row_.run(kRemoving);
     take(tally.inspections, 1);
   }
 }

@@ -11,8 +11,8 @@
 namespace contcore {
 namespace {
 
-constexpr char kAdding[] = "adding a sample";
-constexpr char kReading[] = "reading the samples";
+constexpr char kAddingSample[] = "adding a sample";
+constexpr char kReadingSamples[] = "reading the samples";
 // Nothing longer was ever stored; a file that has it is not to fill the memory.
 constexpr std::size_t kMostTextBytes = 3000;
 constexpr std::int64_t kMostWindow = std::int64_t{1} << 30;
@@ -62,7 +62,7 @@ void StoreSamples::add(std::string_view time, std::span<const TaskSample> tasks)
   std::int64_t step = 0;
   {
     const Resets resets(last_step_);
-    if (last_step_.step(kAdding)) step = std::max<std::int64_t>(last_step_.integer(0), 0);
+    if (last_step_.step(kAddingSample)) step = std::max<std::int64_t>(last_step_.integer(0), 0);
   }
   if (step == std::numeric_limits<std::int64_t>::max()) {
     throw Error(Error::Kind::kDamaged, path_ + ": the samples are numbered beyond all bounds");
@@ -70,7 +70,7 @@ void StoreSamples::add(std::string_view time, std::span<const TaskSample> tasks)
   ++step;
   add_time_.bind(1, step);
   add_time_.bind(2, time);
-  add_time_.run(kAdding);
+  add_time_.run(kAddingSample);
   for (const TaskSample& task : tasks) {
     const std::string name = valid_utf8(task.task);
     add_sample_.bind(1, step);
@@ -78,7 +78,7 @@ void StoreSamples::add(std::string_view time, std::span<const TaskSample> tasks)
     add_sample_.bind(3, static_cast<std::int64_t>(task.vectors));
     bind_or_null(add_sample_, 4, task.certificate);
     bind_or_null(add_sample_, 5, task.drift);
-    add_sample_.run(kAdding);
+    add_sample_.run(kAddingSample);
   }
   thin_out(step);
 }
@@ -99,7 +99,7 @@ std::vector<std::int64_t> StoreSamples::steps(std::string_view since) {
   const Resets resets(steps_since_);
   steps_since_.bind(1, since);
   std::vector<std::int64_t> steps;
-  while (steps_since_.step(kReading)) steps.push_back(steps_since_.integer(0));
+  while (steps_since_.step(kReadingSamples)) steps.push_back(steps_since_.integer(0));
   return steps;
 }
 
@@ -108,7 +108,7 @@ std::vector<StoredSample> StoreSamples::read(std::string_view since, std::size_t
   for (const std::int64_t step : spread(steps(since), n)) {
     const Resets resets(at_step_);
     at_step_.bind(1, step);
-    while (at_step_.step(kReading)) {
+    while (at_step_.step(kReadingSamples)) {
       const auto vectors = std::max<std::int64_t>(at_step_.integer(2), 0);
       samples.push_back({std::string(at_step_.text(0).substr(0, kMostTextBytes)),
                          {std::string(at_step_.text(1).substr(0, kMostTextBytes)),

@@ -18,7 +18,7 @@ constexpr std::int64_t kVersion = 1;
 // reserved    the last id that may have been given away (store.cc)
 //
 // Images and maps stand in tables of their own, so that a list reads none of their pages.
-constexpr char kTables[] = R"sql(
+constexpr char kSchema[] = R"sql(
 CREATE TABLE inspection(
   id INTEGER PRIMARY KEY, time TEXT NOT NULL, task TEXT NOT NULL, source TEXT NOT NULL,
   score REAL NOT NULL, threshold REAL, verdict TEXT NOT NULL, latency_ms REAL NOT NULL,
@@ -46,7 +46,7 @@ INSERT INTO reserved VALUES(1, 0);
 PRAGMA application_id = 1128485716;
 PRAGMA user_version = 1;
 )sql";
-static_assert(kApplication == 1128485716 && kVersion == 1, "as in kTables");
+static_assert(kApplication == 1128485716 && kVersion == 1, "as in kSchema");
 
 // No mapping: a file that another program shortens would end the process. No wiping of what is
 // deleted: it would be written twice.
@@ -97,7 +97,7 @@ void make_tables(sqlite3* db, const std::string& path) {
   execute(db, path, "BEGIN IMMEDIATE", kDoing);
   try {
     // Another process may have been faster.
-    if (is_new(db, path)) execute(db, path, kTables, kDoing);
+    if (is_new(db, path)) execute(db, path, kSchema, kDoing);
     execute(db, path, "COMMIT", kDoing);
   } catch (...) {
     sqlite3_exec(db, "ROLLBACK", nullptr, nullptr, nullptr);

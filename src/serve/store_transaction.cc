@@ -8,7 +8,7 @@ namespace contcore {
 namespace {
 
 constexpr std::size_t kMostRows = 64;
-constexpr std::size_t kMostBytes = std::size_t{4} << 20;
+constexpr std::size_t kMostPendingBytes = std::size_t{4} << 20;
 constexpr std::chrono::milliseconds kMostTime{200};
 
 // Free pages are used again by the rows that come, so they are given back only when they have
@@ -69,7 +69,8 @@ void StoreTransaction::abandon() {
 
 bool StoreTransaction::is_due() const {
   return sqlite3_get_autocommit(db_) == 0 &&
-         (pending_ >= kMostRows || pending_bytes_ >= kMostBytes || now_() - begun_ >= kMostTime);
+         (pending_ >= kMostRows || pending_bytes_ >= kMostPendingBytes ||
+          now_() - begun_ >= kMostTime);
 }
 
 void StoreTransaction::commit() {

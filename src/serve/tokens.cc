@@ -11,22 +11,21 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/refuse.h"
 #include "contcore/error.h"
 
 namespace contcore {
 namespace {
 
 constexpr std::size_t kMostTokens = 1000;
-constexpr std::size_t kLeastBytes = 16;
-constexpr std::size_t kMostBytes = 256;
+constexpr std::size_t kShortestToken = 16;
+constexpr std::size_t kLongestToken = 256;
 constexpr std::size_t kMostFileBytes = std::size_t{1} << 20;
-constexpr std::string_view kBlanks = " \t\r";
-
-[[noreturn]] void fail(const std::string& what) { throw Error(Error::Kind::kInput, what); }
+constexpr std::string_view kSpaces = " \t\r";
 
 std::string_view take_word(std::string_view& line) {
-  line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
-  const std::string_view word = line.substr(0, line.find_first_of(kBlanks));
+  line.remove_prefix(std::min(line.find_first_not_of(kSpaces), line.size()));
+  const std::string_view word = line.substr(0, line.find_first_of(kSpaces));
   line.remove_prefix(word.size());
   return word;
 }
@@ -36,18 +35,18 @@ Role parse_role(std::string_view word) {
   if (word == "learn") return Role::kLearn;
   if (word == "admin") return Role::kAdmin;
   // The word is not shown: it may be a token in the wrong place.
-  fail("the first word is not a role; write \"inspect\", \"learn\" or \"admin\", then the token");
+  refuse("the first word is not a role; write \"inspect\", \"learn\" or \"admin\", then the token");
 }
 
 bool is_token(std::string_view text) {
-  return text.size() >= kLeastBytes && text.size() <= kMostBytes &&
+  return text.size() >= kShortestToken && text.size() <= kLongestToken &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
 std::string parse_name(std::string_view text) {
-  const std::size_t last = text.find_last_not_of(kBlanks);
+  const std::size_t last = text.find_last_not_of(kSpaces);
   text = text.substr(0, last + 1);
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  text.remove_prefix(std::min(text.find_first_not_of(kSpaces), text.size()));
   std::string name(text.substr(0, 64));
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
@@ -64,18 +63,19 @@ void read_private(const std::string& path, Secret& secret) {
   const OpenFile open = open_regular(path, "a list of tokens");
   struct stat info {};
   if (::fstat(open.file.fd(), &info) != 0) {
-    fail(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+    refuse(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
   }
   if ((info.st_mode & 077) != 0) {
-    fail(fmt::format("{}: others than its owner may open it; run: chmod 600 {}", path, path));
+    refuse(fmt::format("{}: others than its owner may open it; run: chmod 600 {}", path, path));
   }
-  if (open.bytes > kMostFileBytes) fail(fmt::format("{}: is too large for a list of tokens", path));
+  if (open.bytes > kMostFileBytes)
+    refuse(fmt::format("{}: is too large for a list of tokens", path));
   secret.text.resize(open.bytes);
   std::size_t at = 0;
   while (at < secret.text.size()) {
     const ssize_t got = ::read(open.file.fd(), secret.text.data() + at, secret.text.size() - at);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+    if (got < 0) refuse(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
     if (got == 0) break;
     at += static_cast<std::size_t>(got);
   }
@@ -110,16 +110,16 @@ void Tokens::add_line(std::string_view line) {
   const Role role = parse_role(take_word(line));
   const std::string_view token = take_word(line);
   if (!is_token(token)) {
-    fail(
+    refuse(
         fmt::format("a token must have {} to {} visible ASCII characters; one may come from: "
                     "openssl rand -hex 24",
-                    kLeastBytes, kMostBytes));
+                    kShortestToken, kLongestToken));
   }
-  if (entries_.size() == kMostTokens) fail(fmt::format("there are more than {}", kMostTokens));
+  if (entries_.size() == kMostTokens) refuse(fmt::format("there are more than {}", kMostTokens));
   const Digest digest = digest_of(token);
   if (std::any_of(entries_.begin(), entries_.end(),
                   [&](const Entry& entry) { return entry.digest == digest; })) {
-    fail("the token is already in a line above; give each holder a token of their own");
+    refuse("the token is already in a line above; give each holder a token of their own");
   }
   entries_.push_back({digest, {role, parse_name(line)}});
 }
@@ -129,15 +129,15 @@ Tokens Tokens::parse(std::string_view text, const std::string& source) {
   for (std::size_t number = 1; !text.empty(); ++number) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(text.size(), line.size() + 1));
-    const std::size_t first = line.find_first_not_of(kBlanks);
+    const std::size_t first = line.find_first_not_of(kSpaces);
     if (first == line.npos || line[first] == '#') continue;
     try {
       tokens.add_line(line);
     } catch (const Error& error) {
-      fail(fmt::format("{}, line {}: {}", source, number, error.what()));
+      refuse(fmt::format("{}, line {}: {}", source, number, error.what()));
     }
   }
-  if (tokens.empty()) fail(fmt::format("{}: has no token; write \"admin TOKEN\"", source));
+  if (tokens.empty()) refuse(fmt::format("{}: has no token; write \"admin TOKEN\"", source));
   return tokens;
 }
 
