@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "detector/parts.h"
 #include "evaluate/masks.h"
 
 namespace contcore {
 namespace {
 
 constexpr std::size_t kOfEach = 4;
-constexpr float kCold = 0.6F;
-constexpr float kHot = 1.6F;
 
 struct Candidate {
   TestScore score;
@@ -113,9 +112,10 @@ void draw_verdict(const Extractor& extractor, const TestImage& image, const Map&
   // Smoothing lowers the peak; the level goes down with it.
   const float peak = *std::max_element(map.values.begin(), map.values.end());
   Overlay overlay;
-  overlay.level = verdict.level * peak / verdict.score;
-  overlay.low = overlay.level * kCold;
-  overlay.high = overlay.level * kHot;
+  overlay.level = outline_level(verdict.score, verdict.level, peak);
+  const HeatRange range = heat_range(map, overlay.level);
+  overlay.low = range.low;
+  overlay.high = range.high;
   overlay.rejected = verdict.score > verdict.level;
   overlay.caption = fmt::format("{}  {:.2f} / {:.2f}", overlay.rejected ? "DEFECT" : "good",
                                 verdict.score, verdict.level);

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
 #include "base/rows.h"
+#include "base/utf8.h"
 #include "contcore/error.h"
 #include "contcore/greedy.h"
 #include "memory/consolidate.h"
@@ -20,14 +20,8 @@
 namespace contcore {
 namespace {
 
-// The file's text is JSON, which knows no other names.
-bool is_utf8(const std::string& text) {
-  const nlohmann::json quoted = text;
-  return nlohmann::json::parse(
-             quoted.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)) == quoted;
-}
-
 void check(VectorView features, const LearnHow& how, std::size_t dimension) {
+  // The file's text is JSON, which knows no other names.
   if (!is_utf8(how.task)) {
     throw Error(Error::Kind::kInput, "the task's name is not UTF-8; give it another");
   }

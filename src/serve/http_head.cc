@@ -8,6 +8,7 @@
 #include <charconv>
 
 #include "base/refuse.h"
+#include "base/utf8.h"
 #include "contcore/error.h"
 
 namespace contcore {
@@ -92,33 +93,6 @@ bool only_once(std::string_view name) {
 }
 
 }  // namespace
-
-bool is_utf8(std::string_view text) {
-  // The number of bytes to follow, and the least code point that needs as many.
-  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
-  for (std::size_t at = 0; at < text.size();) {
-    const unsigned first = byte(at);
-    std::size_t more = 0;
-    unsigned least = 0;
-    if (first >= 0xf8 || (first >= 0x80 && first < 0xc0)) return false;
-    if (first >= 0xf0) {
-      more = 3, least = 0x10000;
-    } else if (first >= 0xe0) {
-      more = 2, least = 0x800;
-    } else if (first >= 0xc0) {
-      more = 1, least = 0x80;
-    }
-    if (text.size() - at <= more) return false;
-    unsigned point = more == 0 ? first : first & (0x3fu >> more);
-    for (std::size_t i = 1; i <= more; ++i) {
-      if ((byte(at + i) & 0xc0u) != 0x80u) return false;
-      point = point << 6 | (byte(at + i) & 0x3fu);
-    }
-    if (point < least || point > 0x10ffff || (point >= 0xd800 && point < 0xe000)) return false;
-    at += more + 1;
-  }
-  return true;
-}
 
 void parse_target(std::string_view target, HttpRequest& request) {
   if (target.empty() || target[0] != '/') refuse("the path must start with '/'");

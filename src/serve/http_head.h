@@ -16,8 +16,6 @@ namespace contcore {
 
 using HttpHeaderLine = std::pair<std::string_view, std::string_view>;
 
-bool is_utf8(std::string_view text);
-
 /// Fills path, segments and query from a raw target such as "/a%20b?x=1". Throws Error (kInput) if
 /// it does not start with '/', has a bad percent sign, bytes that are not UTF-8, control
 /// characters, a segment "." or "..", or a query name given twice.

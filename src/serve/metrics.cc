@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "contcore/error.h"
-#include "serve/utf8.h"
+#include "base/utf8.h"
 
 namespace contcore {
 namespace {

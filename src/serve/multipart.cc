@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/utf8.h"
 #include "contcore/error.h"
 #include "serve/http_head.h"
 

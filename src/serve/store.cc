@@ -15,7 +15,7 @@
 #include "serve/store_samples.h"
 #include "serve/store_schema.h"
 #include "serve/store_transaction.h"
-#include "serve/utf8.h"
+#include "base/utf8.h"
 
 namespace contcore {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/refuse.h"
-#include "serve/utf8.h"
+#include "base/utf8.h"
 
 namespace contcore {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "contcore/error.h"
-#include "serve/utf8.h"
+#include "base/utf8.h"
 
 namespace contcore {
 namespace {

@@ -37,20 +37,6 @@ TEST(HttpHeadTest, ReadsTheQuery) {
   EXPECT_THROW(parse_target("/?a=1&%61=2", request), Error);
 }
 
-TEST(HttpHeadTest, KnowsUtf8) {
-  for (const char* good :
-       {"", "a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80",
-        "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"}) {
-    EXPECT_TRUE(is_utf8(good)) << good;
-  }
-  for (const char* bad :
-       {"\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc2", "\xc2\x41", "\xe0\x9f\xbf", "\xe2\x82",
-        "\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x8f\xbf\xbf", "\xf0\x90\x80", "\xf4\x90\x80\x80",
-        "\xf8\x88\x80\x80\x80", "\xff"}) {
-    EXPECT_FALSE(is_utf8(bad)) << bad;
-  }
-}
-
 TEST(HttpHeadTest, ReadsHowLongTheBodyIs) {
   EXPECT_EQ(parse_framing({}, "HTTP/1.1").length, 0u);
   EXPECT_EQ(parse_framing({{"content-length", "0042"}}, "HTTP/1.1").length, 42u);

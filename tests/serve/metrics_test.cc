@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "contcore/error.h"
-#include "serve/utf8.h"
 
 namespace contcore {
 namespace {
@@ -126,26 +125,6 @@ TEST(Metrics, CountEveryThing) {
   for (const char* line : {"n{thread=\"0\"} 2000\n", "n{thread=\"1\"} 2000\n", "h_sum 4000\n",
                            "h_count 4000\n", "g 4000\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
-  }
-}
-
-TEST(ValidUtf8, KeepsTextAndReplacesTheRest) {
-  const std::string bad = "\xEF\xBF\xBD";
-  const std::string text("a\0é€😀\xF4\x8F\xBF\xBF", 15);
-  EXPECT_EQ(valid_utf8(text), text);
-  EXPECT_EQ(valid_utf8("\x80"), bad);
-  EXPECT_EQ(valid_utf8("\xC0\x80"), bad + bad);            // overlong
-  EXPECT_EQ(valid_utf8("\xE0\x9F\xBF"), bad + bad + bad);  // overlong
-  EXPECT_EQ(valid_utf8("\xED\xA0\x80"), bad + bad + bad);  // half of a pair
-  EXPECT_EQ(valid_utf8("\xF4\x90\x80\x80"), bad + bad + bad + bad);
-  EXPECT_EQ(valid_utf8("x\xE2\x82"), "x" + bad + bad);  // ends in the middle
-  for (int first = 0; first < 256; ++first) {           // replaced once, it is text
-    for (int second = 0; second < 256; ++second) {
-      const std::string pair = {static_cast<char>(first), static_cast<char>(second), 'z'};
-      const std::string once = valid_utf8(pair);
-      ASSERT_EQ(valid_utf8(once), once);
-      ASSERT_EQ(once.back(), 'z');
-    }
   }
 }
 

@@ -1,4 +1,4 @@
-#include "serve/utf8.h"
+#include "base/utf8.h"
 
 #include <cstddef>
 
@@ -45,6 +45,15 @@ std::string valid_utf8(std::string_view text) {
     }
   }
   return valid;
+}
+
+bool is_utf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = character_bytes(text, i);
+    if (length == 0) return false;
+    i += length;
+  }
+  return true;
 }
 
 }  // namespace contcore

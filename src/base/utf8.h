@@ -10,4 +10,6 @@ namespace contcore {
 /// that it can stand in JSON, a database and a metric. NUL is a character like any other.
 std::string valid_utf8(std::string_view text);
 
+bool is_utf8(std::string_view text);
+
 }  // namespace contcore
