@@ -138,7 +138,7 @@ std::vector<FeatureMap> Program::run(const float* image) {
 std::size_t Program::arena_bytes() const { return work_->arena.cols() * sizeof(float); }
 
 std::vector<Program::Timing> Program::profile(const float* image, int repeats) {
-  using Clock = std::chrono::steady_clock;
+  using Watch = std::chrono::steady_clock;
   const OpenMpThreads scope(work_->threads);
   work_->set_image(image);
   std::vector<Timing> timings;
@@ -147,10 +147,10 @@ std::vector<Program::Timing> Program::profile(const float* image, int repeats) {
   }
   for (int i = 0; i < repeats; ++i) {
     for (std::size_t c = 0; c < timings.size(); ++c) {
-      const auto start = Clock::now();
+      const auto start = Watch::now();
       work_->run(work_->calls[c]);
       work_->stream.wait();
-      const std::chrono::duration<double, std::milli> taken = Clock::now() - start;
+      const std::chrono::duration<double, std::milli> taken = Watch::now() - start;
       timings[c].milliseconds = std::min(timings[c].milliseconds, taken.count());
     }
   }

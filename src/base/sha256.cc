@@ -20,11 +20,11 @@ std::string sha256(std::span<const std::span<const std::byte>> parts) {
   if (!good || EVP_DigestFinal_ex(context.get(), digest, &length) != 1) {
     throw Error(Error::Kind::kInternal, "SHA-256 is not available in the OpenSSL library");
   }
-  constexpr char kDigits[] = "0123456789abcdef";
+  constexpr char kHexadecimal[] = "0123456789abcdef";
   std::string text;
   for (unsigned int i = 0; i < length; ++i) {
-    text += kDigits[digest[i] >> 4];
-    text += kDigits[digest[i] & 15];
+    text += kHexadecimal[digest[i] >> 4];
+    text += kHexadecimal[digest[i] & 15];
   }
   return text;
 }
