@@ -17,7 +17,7 @@ struct Admission {
   std::vector<std::uint32_t> dropped;  ///< places of vectors that leave, in increasing order
 };
 
-/// Each task keeps its share: the vectors with the largest insertion radius, of equals the earlier.
+/// Each task keeps its share: the vectors with the largest radius, of equals the earlier.
 /// `origin` and `radius` are of the memory's vectors in its order; the picks' radii never increase.
 Admission admit(const std::vector<std::int32_t>& origin, const std::vector<float>& radius,
                 std::size_t tasks, std::int32_t task, const std::vector<float>& picks,

@@ -224,7 +224,9 @@ void Memory::State::settle(const Joined& all, const Consolidation& kept, Threads
   slack = choose(all.slack, kept.kept);
   if (kept.dropped.empty()) return;
   if (how.rule == Consolidate::Rule::kShare) {
-    cover_left(gather(all, kept.dropped), threads);
+    const Joined gone = gather(all, kept.dropped);
+    cover_left(gone, threads);
+    renew_radii(gone, kept.dropped, threads);
     return;
   }
   const Nearest stay = nearest(gather(all.vectors.view(), kept.dropped).view(), threads);

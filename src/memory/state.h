@@ -115,6 +115,12 @@ struct Memory::State {
   void settle(const Joined& all, const Consolidation& kept, Threads& threads);
   /// Vectors have been dropped from their tasks: coverings and slacks take it up (share).
   void cover_left(const Joined& left, Threads& threads);
+  /// And a vector whose nearest earlier one is among them, from `places` of the order in increasing
+  /// order, is as far from its task's earlier vectors now as the next of them (share).
+  void renew_radii(const Joined& gone, const std::vector<std::uint32_t>& places, Threads& threads);
+  void find_earlier(std::int32_t task, const std::vector<std::uint32_t>& at,
+                    std::vector<const float*>& orphans, std::vector<std::size_t>& which,
+                    Threads& threads);
   /// Every feature of the task is within this of the memory.
   double certificate(std::int32_t task) const;
   /// A vector with slack `from` is dropped; the one at `to` stands for it.

@@ -63,6 +63,17 @@ struct ShareTwin : naive::Twin {
     for (std::size_t k = 0; k < tasks.size(); ++k) {
       for (std::size_t left = sizes[k]; left > shares[k]; --left) drop_smallest(k);
     }
+    for (std::size_t i = 0; i < vectors.n; ++i) radii[i] = to_the_earlier(i);
+  }
+
+  // Of its own task.
+  float to_the_earlier(std::size_t i) const {
+    float nearest = std::numeric_limits<float>::infinity();
+    for (std::size_t j = 0; j < i; ++j) {
+      if (origins[j] != origins[i]) continue;
+      nearest = std::min(nearest, std::sqrt(naive::canonical(vectors.row(i), vectors.row(j), d)));
+    }
+    return nearest;
   }
 
   void drop_smallest(std::size_t task) {
