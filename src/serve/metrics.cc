@@ -6,8 +6,8 @@
 #include <cmath>
 #include <iterator>
 
-#include "contcore/error.h"
 #include "base/utf8.h"
+#include "contcore/error.h"
 
 namespace contcore {
 namespace {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <mutex>
 
+#include "base/utf8.h"
 #include "contcore/error.h"
 #include "serve/sqlite.h"
 #include "serve/store_checks.h"
@@ -15,7 +16,6 @@
 #include "serve/store_samples.h"
 #include "serve/store_schema.h"
 #include "serve/store_transaction.h"
-#include "base/utf8.h"
 
 namespace contcore {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "contcore/error.h"
 #include "base/utf8.h"
+#include "contcore/error.h"
 
 namespace contcore {
 namespace {
