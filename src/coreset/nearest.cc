@@ -213,7 +213,7 @@ struct NearestIndex::Index {
     std::vector<ByteQuery> bytes;
     bytes.reserve(group.size());
     for (const Query& q : group) bytes.emplace_back(sketch, q.sketch);
-    scan(bytes, scratch.most);
+    scan(bytes, scratch);
     for (std::size_t i = 0; i < group.size(); ++i) {
       Query& q = group[i];
       const float* most = scratch.most.data() + i * tiles.tiles();
@@ -238,11 +238,13 @@ struct NearestIndex::Index {
   }
 
   // The largest value of each tile for each query; a tile is read once for all of them.
-  void scan(const std::vector<ByteQuery>& queries, std::vector<float>& most) const {
+  void scan(const std::vector<ByteQuery>& queries, Scratch& scratch) const {
     constexpr std::size_t kPoints = kernels::kScanPoints;
     const std::size_t n = tiles.tiles();
-    most.resize(queries.size() * n);
+    std::vector<float>& most = scratch.most;
+    most.assign(queries.size() * n, -kInfinity);
     for (std::size_t t = 0; t < n; ++t) {
+      if (scratch.wanted[t] == 0) continue;
       for (std::size_t first = 0; first < queries.size(); first += kPoints) {
         const std::size_t count = std::min(kPoints, queries.size() - first);
         const kernels::BytePoint* points[kPoints];
@@ -269,10 +271,7 @@ struct NearestIndex::Index {
   // Measures the k that look nearest of the tile that has the one that looks nearest of all.
   void guess(Query& q, const ByteQuery& bytes, const float* most, std::size_t k,
              Scratch& scratch) const {
-    std::size_t t = tiles.tiles();
-    for (std::size_t i = 0; i < tiles.tiles(); ++i) {
-      if (scratch.wanted[i] != 0 && (t == tiles.tiles() || most[i] > most[t])) t = i;
-    }
+    const auto t = static_cast<std::size_t>(std::max_element(most, most + tiles.tiles()) - most);
     if (t == tiles.tiles()) return;  // nothing to be found
     float values[kernels::kTile];
     look_into(bytes, t, values);

@@ -287,6 +287,7 @@ Memory Memory::open(const std::string& path, std::string* checksum) {
   state->origin = reader.numbers("origin", n, state->tasks.size());
   state->radius = reader.lengths("radius", n);
   state->slack = reader.lengths("slack", n);
+  state->earlier.assign(n, Memory::State::kUnknown);
   state->calibration = read_calibration(reader, state->dimension, state->tasks.size());
   Memory memory(std::move(state));
   for (const auto& [key, value] : reader.file().metadata()) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <span>
@@ -35,15 +34,6 @@ std::vector<float> to_come_in(std::vector<float> radii, std::size_t room) {
   std::sort(radii.begin(), radii.end());
   radii.insert(radii.begin(), room, 0.0F);
   return radii;
-}
-
-// A kernel makes the most of several vectors at once.
-void in_blocks(std::size_t n, Threads& threads,
-               const std::function<void(std::size_t begin, std::size_t count)>& work) {
-  constexpr std::size_t kBlock = 16;
-  threads.run((n + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
-    work(block * kBlock, std::min(kBlock, n - block * kBlock));
-  });
 }
 
 }  // namespace
@@ -119,9 +109,11 @@ void Memory::State::learn_share_online(VectorView features, const LearnHow& lear
   if (index && (worn(task, own) || slot_of_id.size() + n > indexed + indexed / 4))
     lay(slots.rows());
   Expansion expansion;
+  Nearest base;
   if (own > 0) {
-    expansion = expand_few(features, nearest(features, threads, task).squared, n,
-                           to_come_in(radii, share - std::min(share, own)));
+    base = nearest(features, threads, task);
+    expansion =
+        expand_few(features, base.squared, n, to_come_in(radii, share - std::min(share, own)));
   } else {
     GreedyOptions options;
     options.count = n;
@@ -149,8 +141,9 @@ void Memory::State::learn_share_online(VectorView features, const LearnHow& lear
   }
   const auto* values = static_cast<const float*>(features.data);
   for (std::size_t i = 0; i < admission.picks; ++i) {
-    put(values + expansion.picks[i] * features.cols, task, expansion.radii[i], first ? 0 : covered,
-        threads);
+    const std::uint32_t pick = expansion.picks[i];
+    put(values + pick * features.cols, task, expansion.radii[i], first ? 0 : covered, threads,
+        own > 0 ? base.slots[pick] : kUnknown);
   }
   remember(record, learning, features.rows, admission.picks, epsilon, 0);
   if (admission.dropped.empty()) return;
@@ -160,7 +153,7 @@ void Memory::State::learn_share_online(VectorView features, const LearnHow& lear
   order = choose(order, others(order.size(), admission.dropped));
   leave(left);
   cover_left(gone, threads);
-  renew_radii(gone, admission.dropped, threads);
+  renew_radii(gone.origin, admission.dropped, threads);
 }
 
 Consolidation Memory::State::share_out(const Joined& all, std::size_t m) const {
@@ -180,10 +173,16 @@ void Memory::State::copy_shares(State& smaller, Threads& threads) const {
   smaller.slack = choose(slack, stay);
   smaller.order.resize(stay.size());
   std::iota(smaller.order.begin(), smaller.order.end(), 0U);
+  std::vector<std::uint32_t> place(slots.rows(), kUnknown);
+  for (std::uint32_t i = 0; i < stay.size(); ++i) place[stay[i]] = i;
+  smaller.earlier = choose(earlier, stay);
+  for (std::uint32_t& slot : smaller.earlier) {
+    if (slot != kUnknown) slot = place[slot];
+  }
   const Joined gone = {gather(slots.view(), left), choose(origin, left), choose(radius, left),
                        choose(slack, left)};
   smaller.cover_left(gone, threads);
-  smaller.renew_radii(gone, dropped, threads);
+  smaller.renew_radii(gone.origin, dropped, threads);
 }
 
 void Memory::State::meet(Joined& all, Joined& more, const std::vector<TaskRecord>& theirs,
@@ -242,95 +241,80 @@ void Memory::State::cover_left(const Joined& left, Threads& threads) {
   }
 }
 
-// Most have an earlier one among their nearest few; the others stay in the lists.
-void Memory::State::find_earlier(std::int32_t task, const std::vector<std::uint32_t>& at,
-                                 std::vector<const float*>& orphans,
-                                 std::vector<std::size_t>& which, Threads& threads) {
-  if (orphans.empty()) return;
-  constexpr std::size_t kFew = 8;
-  std::vector<std::uint32_t> place(slots.rows());
-  for (std::uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
-  Vectors asked(orphans.size(), dimension);
-  for (std::size_t i = 0; i < orphans.size(); ++i) {
-    std::copy_n(orphans[i], dimension, asked.row(i));
-  }
-  const NearestResult found = searchable(threads).search(
-      asked.view(), kFew, threads, "vectors", {},
-      [&](std::int64_t id) { return origin[slot_of_id[static_cast<std::size_t>(id)]] == task; });
-  measured += found.exact;
-  std::size_t rest = 0;
-  for (std::size_t i = 0; i < orphans.size(); ++i) {
-    const std::uint32_t mine = at[which[i]];
-    const auto ids = std::span(found.ids).subspan(i * kFew, kFew);
-    const auto earlier = std::find_if(ids.begin(), ids.end(), [&](std::int64_t id) {
-      return id >= 0 && place[slot_of_id[static_cast<std::size_t>(id)]] < mine;
-    });
-    if (earlier != ids.end()) {
-      const float* nearest = slots.row(slot_of_id[static_cast<std::size_t>(*earlier)]);
-      radius[order[mine]] = std::sqrt(squared_distance(orphans[i], nearest, dimension));
-    } else {
-      orphans[rest] = orphans[i];
-      which[rest++] = which[i];
+void Memory::State::renew_radii(const std::vector<std::int32_t>& of,
+                                const std::vector<std::uint32_t>& places, Threads& threads) {
+  std::vector<bool> done(tasks.size());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (done[static_cast<std::size_t>(of[i])]) continue;
+    done[static_cast<std::size_t>(of[i])] = true;
+    const std::size_t first = places[i] - i;  // what came before has lost nothing
+    std::vector<std::uint32_t> own;
+    std::vector<std::uint32_t> orphans;  // places in `own`
+    for (std::size_t at = 0; at < order.size(); ++at) {
+      const std::uint32_t slot = order[at];
+      if (origin[slot] != of[i]) continue;
+      if (at >= first && earlier[slot] == kUnknown) {
+        orphans.push_back(static_cast<std::uint32_t>(own.size()));
+      }
+      own.push_back(slot);
     }
+    if (orphans.empty()) continue;
+    if (worth_an_index(orphans.size() * own.size() / 2)) {
+      find_earlier(of[i], own, orphans, threads);
+    }
+    measure_earlier(own, orphans, threads);
   }
-  orphans.resize(rest);
-  which.resize(rest);
 }
 
-void Memory::State::renew_radii(const Joined& gone, const std::vector<std::uint32_t>& places,
-                                Threads& threads) {
-  for (std::size_t task = 0; task < tasks.size(); ++task) {
-    std::vector<const float*> left;
-    std::vector<std::size_t> first;  // place in the order of the first that came after it
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      if (gone.origin[i] != static_cast<std::int32_t>(task)) continue;
-      left.push_back(gone.vectors.row(i));
-      first.push_back(places[i] - i);
-    }
-    if (left.empty()) continue;
-    std::vector<const float*> own;
-    std::vector<std::uint32_t> at;  // their places in the order
-    for (std::uint32_t i = 0; i < order.size(); ++i) {
-      if (origin[order[i]] != static_cast<std::int32_t>(task)) continue;
-      own.push_back(slots.row(order[i]));
-      at.push_back(i);
-    }
-    // What came before all that left has lost nothing.
-    const auto later = static_cast<std::size_t>(
-        std::lower_bound(at.begin(), at.end(), first.front()) - at.begin());
-    std::vector<std::uint8_t> lost(own.size(), 0);
-    in_blocks(own.size() - later, threads, [&](std::size_t begin, std::size_t n) {
-      begin += later;
-      std::vector<float> squared(n * left.size());
-      kernels::squared_distances(&own[begin], n, left.data(), left.size(), dimension,
-                                 squared.data());
-      for (std::size_t i = 0; i < n; ++i) {
-        const float mine = radius[order[at[begin + i]]];
-        for (std::size_t k = 0; k < left.size() && first[k] <= at[begin + i]; ++k) {
-          if (std::sqrt(squared[i * left.size() + k]) == mine) lost[begin + i] = 1;
-        }
-      }
+// Most have an earlier one among their nearest few; the others stay in the list.
+void Memory::State::find_earlier(std::int32_t task, const std::vector<std::uint32_t>& own,
+                                 std::vector<std::uint32_t>& orphans, Threads& threads) {
+  constexpr std::size_t kFew = 8;
+  std::vector<std::uint32_t> place(slots.rows());
+  for (std::uint32_t k = 0; k < own.size(); ++k) place[own[k]] = k;
+  const NearestResult found = searchable(threads).search(
+      gather(slots.view(), choose(own, orphans)).view(), kFew, threads, "vectors", {},
+      [&](std::int64_t id) { return origin[slot_of_id[static_cast<std::size_t>(id)]] == task; });
+  measured += found.exact;
+  std::vector<std::uint32_t> rest;
+  for (std::size_t i = 0; i < orphans.size(); ++i) {
+    const auto ids = std::span(found.ids).subspan(i * kFew, kFew);
+    const auto first = std::find_if(ids.begin(), ids.end(), [&](std::int64_t id) {
+      return id >= 0 && place[slot_of_id[static_cast<std::size_t>(id)]] < orphans[i];
     });
-    std::vector<const float*> orphans;
-    std::vector<std::size_t> which;
-    for (std::size_t i = later; i < own.size(); ++i) {
-      if (lost[i] == 0) continue;
-      orphans.push_back(own[i]);
-      which.push_back(i);
+    if (first == ids.end()) {
+      rest.push_back(orphans[i]);
+      continue;
     }
-    if (index) find_earlier(static_cast<std::int32_t>(task), at, orphans, which, threads);
-    in_blocks(orphans.size(), threads, [&](std::size_t begin, std::size_t n) {
-      const std::size_t most = which[begin + n - 1];
-      std::vector<float> squared(n * most);
-      kernels::squared_distances(&orphans[begin], n, own.data(), most, dimension, squared.data());
-      for (std::size_t i = 0; i < n; ++i) {
-        const auto* row = squared.data() + i * most;
-        const auto* end = row + which[begin + i];
-        const float nearest = row == end ? kInfinity : *std::min_element(row, end);
-        radius[order[at[which[begin + i]]]] = std::sqrt(nearest);
-      }
-    });
+    const std::uint32_t slot = own[orphans[i]];
+    earlier[slot] = slot_of_id[static_cast<std::size_t>(*first)];
+    radius[slot] =
+        std::sqrt(squared_distance(slots.row(slot), slots.row(earlier[slot]), dimension));
   }
+  orphans = std::move(rest);
+}
+
+void Memory::State::measure_earlier(const std::vector<std::uint32_t>& own,
+                                    const std::vector<std::uint32_t>& orphans, Threads& threads) {
+  constexpr std::size_t kBlock = 16;  // a kernel makes the most of several vectors at once
+  std::vector<const float*> rows(own.size());
+  for (std::size_t k = 0; k < own.size(); ++k) rows[k] = slots.row(own[k]);
+  threads.run((orphans.size() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
+    const std::size_t begin = block * kBlock;
+    const std::size_t n = std::min(kBlock, orphans.size() - begin);
+    const std::vector<const float*> asked =
+        choose(rows, std::vector<std::uint32_t>(&orphans[begin], &orphans[begin] + n));
+    const std::size_t most = orphans[begin + n - 1];
+    std::vector<float> squared(n * most);
+    kernels::squared_distances(asked.data(), n, rows.data(), most, dimension, squared.data());
+    for (std::size_t i = 0; i < n; ++i) {
+      const float* row = squared.data() + i * most;
+      const std::uint32_t k = orphans[begin + i];
+      const float* nearest = std::min_element(row, row + k);
+      radius[own[k]] = k == 0 ? kInfinity : std::sqrt(*nearest);
+      earlier[own[k]] = k == 0 ? kUnknown : own[static_cast<std::size_t>(nearest - row)];
+    }
+  });
 }
 
 }  // namespace contcore

@@ -134,27 +134,42 @@ class Rest {
 
 }  // namespace
 
-Expansion expand_few(VectorView points, std::vector<float> squared, std::size_t n,
+Expansion expand_few(VectorView points, const std::vector<float>& squared, std::size_t n,
                      const std::vector<float>& beyond) {
   Expansion result;
   std::vector<float> scratch(points.cols);
   std::vector<const float*> rows(points.rows);
   for (std::size_t i = 0; i < points.rows; ++i) rows[i] = points.row(i, scratch.data());
-  std::vector<float> to_pick(points.rows);
+  // Distances only ever fall, so a point is measured against the latest picks when it is at the
+  // top, and not before.
+  std::priority_queue<Entry> heap;
+  for (std::uint32_t i = 0; i < points.rows; ++i) heap.push({squared[i], i});
+  std::vector<std::uint32_t> seen(points.rows, 0);  // how many picks it was measured against
+  std::vector<const float*> picked;
+  std::vector<float> to_picks(n);
   for (;;) {
-    const auto farthest = std::max_element(squared.begin(), squared.end());
-    const float far = std::sqrt(*farthest);
+    Entry top = heap.top();
+    std::uint32_t& from = seen[top.at];
+    if (from < picked.size()) {
+      heap.pop();
+      const std::size_t count = picked.size() - from;
+      kernels::squared_distances(&rows[top.at], 1, &picked[from], count, points.cols,
+                                 to_picks.data());
+      top.squared =
+          std::min(top.squared, *std::min_element(to_picks.data(), to_picks.data() + count));
+      from += static_cast<std::uint32_t>(count);
+      heap.push(top);
+      continue;
+    }
+    const float far = std::sqrt(top.squared);
     const std::size_t i = result.picks.size();
-    if (i == n || *farthest == 0 || (!beyond.empty() && far <= beyond[i])) {
+    if (i == n || top.squared == 0 || (!beyond.empty() && far <= beyond[i])) {
       result.covering_radius = far;
       return result;
     }
-    const auto pick = static_cast<std::size_t>(farthest - squared.begin());
-    result.picks.push_back(static_cast<std::uint32_t>(pick));
+    result.picks.push_back(top.at);
     result.radii.push_back(far);
-    kernels::squared_distances(&rows[pick], 1, rows.data(), rows.size(), points.cols,
-                               to_pick.data());
-    for (std::size_t j = 0; j < points.rows; ++j) squared[j] = std::min(squared[j], to_pick[j]);
+    picked.push_back(rows[top.at]);
   }
 }
 

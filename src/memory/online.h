@@ -19,7 +19,7 @@ struct Expansion {
   std::vector<float> radii;
   float covering_radius = 0;
 };
-Expansion expand_few(VectorView points, std::vector<float> squared, std::size_t n,
+Expansion expand_few(VectorView points, const std::vector<float>& squared, std::size_t n,
                      const std::vector<float>& beyond = {});
 
 /// consolidate() of the vectors in the slots `joined` (M̂, in its order) to m.

@@ -17,8 +17,8 @@ namespace contcore {
 namespace {
 
 constexpr std::size_t kSpareSlots = 256;
-constexpr std::uint64_t kWorn = 16;  // what indexing a vector takes, in full distances
-constexpr int kThinnest = 8;         // half powers of two
+constexpr std::uint64_t kIndexing = 16;  // what indexing a vector takes, in full distances
+constexpr int kThinnest = 8;             // half powers of two
 
 std::string utc_now() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
@@ -101,10 +101,14 @@ const NearestIndex& Memory::State::searchable(Threads& threads) const {
   return *index;
 }
 
+bool Memory::State::worth_an_index(std::size_t distances) const {
+  return index != nullptr || distances > kIndexing * size();
+}
+
 bool Memory::State::worn(std::int32_t task, std::size_t own) const {
   const auto t = static_cast<std::size_t>(task);
   const std::size_t then = t < indexed_of.size() ? indexed_of[t] : 0;
-  return measured > kWorn * indexed && own > then + then / 2;
+  return measured > kIndexing * indexed && own > then + then / 2;
 }
 
 void Memory::State::lay(std::size_t rows) {
@@ -115,9 +119,16 @@ void Memory::State::lay(std::size_t rows) {
   origin = choose(origin, order);
   radius = choose(radius, order);
   slack = choose(slack, order);
+  std::vector<std::uint32_t> place(slots.rows(), kUnknown);
+  for (std::uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
+  earlier = choose(earlier, order);
+  for (std::uint32_t& slot : earlier) {
+    if (slot != kUnknown) slot = place[slot];
+  }
   origin.resize(laid.rows());
   radius.resize(laid.rows());
   slack.resize(laid.rows());
+  earlier.resize(laid.rows());
   free.clear();
   for (std::size_t slot = laid.rows(); slot > order.size(); --slot) {
     free.push_back(static_cast<std::uint32_t>(slot - 1));
@@ -171,7 +182,7 @@ std::vector<Vectors> Memory::State::shells(std::int32_t task) const {
 }
 
 std::uint32_t Memory::State::put(const float* vector, std::int32_t task, float insertion_radius,
-                                 float covered, Threads& threads) {
+                                 float covered, Threads& threads, std::uint32_t nearest_earlier) {
   searchable(threads);
   const std::uint32_t slot = free.back();
   std::copy_n(vector, dimension, slots.row(slot));
@@ -181,6 +192,7 @@ std::uint32_t Memory::State::put(const float* vector, std::int32_t task, float i
   origin[slot] = task;
   radius[slot] = insertion_radius;
   slack[slot] = covered;
+  earlier[slot] = nearest_earlier;
   order.push_back(slot);
   return slot;
 }
@@ -188,9 +200,14 @@ std::uint32_t Memory::State::put(const float* vector, std::int32_t task, float i
 void Memory::State::leave(const std::vector<std::uint32_t>& left) {
   const std::vector<std::int64_t> ids = choose(id_of_slot, left);
   index->drop(ids);
+  std::vector<bool> gone(slots.rows());
   for (const std::uint32_t slot : left) {
+    gone[slot] = true;
     free.push_back(slot);
     if (neighbours) neighbours->drop(slot);
+  }
+  for (std::uint32_t& slot : earlier) {
+    if (slot != kUnknown && gone[slot]) slot = kUnknown;
   }
 }
 
@@ -222,11 +239,12 @@ void Memory::State::settle(const Joined& all, const Consolidation& kept, Threads
   origin = choose(all.origin, kept.kept);
   radius = choose(all.radius, kept.kept);
   slack = choose(all.slack, kept.kept);
+  earlier.assign(order.size(), kUnknown);
   if (kept.dropped.empty()) return;
   if (how.rule == Consolidate::Rule::kShare) {
     const Joined gone = gather(all, kept.dropped);
     cover_left(gone, threads);
-    renew_radii(gone, kept.dropped, threads);
+    renew_radii(gone.origin, kept.dropped, threads);
     return;
   }
   const Nearest stay = nearest(gather(all.vectors.view(), kept.dropped).view(), threads);

@@ -42,6 +42,11 @@ struct Memory::State {
   /// order. Share: the same of every feature of a task and the slots of that task, but for its
   /// first learning, whose features are covered by TaskRecord::covering.
   std::vector<float> slack;
+  /// Share: the slot of the nearest earlier vector of its task, whose distance is the radius; or
+  /// kUnknown, to be found when one of the task leaves. Picks of the same update do not count: a
+  /// pick's radius is at most that of an earlier one, which can only grow, so it leaves first.
+  std::vector<std::uint32_t> earlier;
+  static constexpr std::uint32_t kUnknown = ~std::uint32_t{0};
 
   std::vector<TaskRecord> tasks;
   Calibration calibration;
@@ -82,7 +87,7 @@ struct Memory::State {
   /// A vector takes a free slot, at the end of the order; and vectors leave theirs (the order is
   /// the caller's to change).
   std::uint32_t put(const float* vector, std::int32_t task, float insertion_radius, float covered,
-                    Threads& threads);
+                    Threads& threads, std::uint32_t nearest_earlier = kUnknown);
   void leave(const std::vector<std::uint32_t>& left);
 
   // The two rules; learning online changes the memory in place. src/memory/{paper,share}.cc.
@@ -115,12 +120,18 @@ struct Memory::State {
   void settle(const Joined& all, const Consolidation& kept, Threads& threads);
   /// Vectors have been dropped from their tasks: coverings and slacks take it up (share).
   void cover_left(const Joined& left, Threads& threads);
-  /// And a vector whose nearest earlier one is among them, from `places` of the order in increasing
-  /// order, is as far from its task's earlier vectors now as the next of them (share).
-  void renew_radii(const Joined& gone, const std::vector<std::uint32_t>& places, Threads& threads);
-  void find_earlier(std::int32_t task, const std::vector<std::uint32_t>& at,
-                    std::vector<const float*>& orphans, std::vector<std::size_t>& which,
-                    Threads& threads);
+  /// And a vector whose nearest earlier one is among them is as far from its task's earlier vectors
+  /// now as the next of them (share). They were of the tasks `of`, at `places` of the order, which
+  /// increase.
+  void renew_radii(const std::vector<std::int32_t>& of, const std::vector<std::uint32_t>& places,
+                   Threads& threads);
+  /// The two ways to find them: by searching, where that finds one, and by measuring.
+  void find_earlier(std::int32_t task, const std::vector<std::uint32_t>& own,
+                    std::vector<std::uint32_t>& orphans, Threads& threads);
+  void measure_earlier(const std::vector<std::uint32_t>& own,
+                       const std::vector<std::uint32_t>& orphans, Threads& threads);
+  /// Whether an index is there, or costs less to make than so many distances.
+  bool worth_an_index(std::size_t distances) const;
   /// Every feature of the task is within this of the memory.
   double certificate(std::int32_t task) const;
   /// A vector with slack `from` is dropped; the one at `to` stands for it.

@@ -216,6 +216,11 @@ TEST_F(MemoryShare, StaysThePlainRuleForLong) {
       online.learn_online(image.view(), how, naive::any_crew(dice));
       ASSERT_TRUE(bytes_of(batch) == bytes_of(online))
           << shape_of(seed, family, d, 100) << ", step " << s;
+      if (s % 10 != 9) continue;
+      const std::size_t fewer = dice.between(5, 95);
+      ASSERT_TRUE(bytes_of(batch.shrink(fewer, naive::crew(0))) ==
+                  bytes_of(online.shrink(fewer, naive::any_crew(dice))))
+          << shape_of(seed, family, d, 100) << ", step " << s << ", shrunk to " << fewer;
     }
   }
 }
