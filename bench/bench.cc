@@ -20,6 +20,7 @@
 #include "base/random.h"
 #include "contcore/error.h"
 #include "contcore/greedy.h"
+#include "contcore/memory.h"
 #include "contcore/nearest.h"
 #include "contcore/npy.h"
 #include "contcore/threads.h"
@@ -85,6 +86,8 @@ std::vector<std::int64_t> naive_greedy(VectorView points, std::size_t count, Thr
   return picks;
 }
 
+constexpr std::size_t kPatches = 784;  // of an image
+
 struct Bench {
   Threads threads;
   nlohmann::json results = nlohmann::json::array();
@@ -134,6 +137,41 @@ struct Bench {
     row(what, "faiss IndexFlatL2", theirs, seconds,
         fmt::format("{} of {} the same, {:.1f} full distances a query", same, queries.rows,
                     static_cast<double>(ours.exact) / static_cast<double>(queries.rows)));
+  }
+
+  // A memory full of one product learns another, image by image, and once more when it knows it;
+  // each time beside learning the image as if it were a batch. Medians.
+  void update(VectorView product, VectorView other, std::size_t m) {
+    Memory memory(product.cols, m);
+    LearnHow how;
+    how.task = "product";
+    how.p = 1.05 * static_cast<double>(m) / static_cast<double>(product.rows);
+    memory.learn(product, how, threads);
+    how.task = "other";
+    how.p = 0.1;
+    for (const char* kind : {"growing", "known"}) {
+      std::vector<double> online;
+      std::vector<double> batch;
+      bool same = true;
+      const std::size_t images = other.rows / kPatches;
+      for (std::size_t i = 0; i < images; ++i) {
+        const VectorView image = other.part(i * kPatches, kPatches);
+        const bool beside = i % (images / 5 + 1) == images / 10;
+        Memory twin = beside ? memory.copy() : Memory(product.cols, m);
+        online.push_back(seconds_of([&] { memory.learn_online(image, how, threads); }));
+        if (!beside) continue;
+        batch.push_back(seconds_of([&] { twin.learn(image, how, threads); }));
+        same &= twin.radii() == memory.radii() && twin.origins() == memory.origins();
+      }
+      row(fmt::format("online update, {} product, m = {}", kind, m), "learn", median(batch),
+          median(online), same ? "same memory" : "MEMORY DIFFERS");
+    }
+  }
+
+  static double median(std::vector<double> values) {
+    std::nth_element(values.begin(),
+                     values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+    return values[values.size() / 2];
   }
 };
 
@@ -226,11 +264,11 @@ int run(int argc, char** argv) {
     const Vectors both = joined(memory, rows_of(strange.view(), fresh.picks));
     bench.sample(fmt::format("consolidation, {} down to {}", both.rows(), m), both.view(), m);
   }
-  const std::size_t queries = 784;
-  bench.search(fmt::format("nearest, {} known patches in {}", queries, m), memory.view(),
-               {features.row((rows - queries) / 2), queries, features.cols()});
-  bench.search(fmt::format("nearest, {} strange patches in {}", queries, m), memory.view(),
-               {strange.row((strange.rows() - queries) / 2), queries, strange.cols()});
+  bench.search(fmt::format("nearest, {} known patches in {}", kPatches, m), memory.view(),
+               {features.row((rows - kPatches) / 2), kPatches, features.cols()});
+  bench.search(fmt::format("nearest, {} strange patches in {}", kPatches, m), memory.view(),
+               {strange.row((strange.rows() - kPatches) / 2), kPatches, strange.cols()});
+  bench.update(features.view(), strange.view(), m);
 
   std::ofstream out(json);
   out << nlohmann::json{{"features", files.empty() ? "generated" : files[0]},
