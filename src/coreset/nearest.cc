@@ -272,7 +272,7 @@ struct NearestIndex::Index {
   void guess(Query& q, const ByteQuery& bytes, const float* most, std::size_t k,
              Scratch& scratch) const {
     const auto t = static_cast<std::size_t>(std::max_element(most, most + tiles.tiles()) - most);
-    if (t == tiles.tiles()) return;  // nothing to be found
+    if (t == tiles.tiles() || scratch.wanted[t] == 0) return;  // nothing to be found
     float values[kernels::kTile];
     look_into(bytes, t, values);
     scratch.order.clear();

@@ -173,12 +173,7 @@ void Memory::State::copy_shares(State& smaller, Threads& threads) const {
   smaller.slack = choose(slack, stay);
   smaller.order.resize(stay.size());
   std::iota(smaller.order.begin(), smaller.order.end(), 0U);
-  std::vector<std::uint32_t> place(slots.rows(), kUnknown);
-  for (std::uint32_t i = 0; i < stay.size(); ++i) place[stay[i]] = i;
-  smaller.earlier = choose(earlier, stay);
-  for (std::uint32_t& slot : smaller.earlier) {
-    if (slot != kUnknown) slot = place[slot];
-  }
+  smaller.earlier = earlier_among(stay);
   const Joined gone = {gather(slots.view(), left), choose(origin, left), choose(radius, left),
                        choose(slack, left)};
   smaller.cover_left(gone, threads);

@@ -318,6 +318,7 @@ Memory Memory::copy() const {
   std::iota(everything.kept.begin(), everything.kept.end(), 0U);
   Threads alone(1);  // nothing is dropped, so nothing is searched
   same->settle(all, everything, alone);
+  same->earlier = state_->earlier_among(state_->order);
   same->greedy_order = state_->greedy_order;
   same->calibration = state_->calibration.copy();
   Memory result(std::move(same));

@@ -111,6 +111,17 @@ bool Memory::State::worn(std::int32_t task, std::size_t own) const {
   return measured > kIndexing * indexed && own > then + then / 2;
 }
 
+std::vector<std::uint32_t> Memory::State::earlier_among(
+    const std::vector<std::uint32_t>& stay) const {
+  std::vector<std::uint32_t> place(slots.rows(), kUnknown);
+  for (std::uint32_t i = 0; i < stay.size(); ++i) place[stay[i]] = i;
+  std::vector<std::uint32_t> places = choose(earlier, stay);
+  for (std::uint32_t& slot : places) {
+    if (slot != kUnknown) slot = place[slot];
+  }
+  return places;
+}
+
 void Memory::State::lay(std::size_t rows) {
   Vectors laid(std::max(rows, order.size()), dimension);
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -119,12 +130,7 @@ void Memory::State::lay(std::size_t rows) {
   origin = choose(origin, order);
   radius = choose(radius, order);
   slack = choose(slack, order);
-  std::vector<std::uint32_t> place(slots.rows(), kUnknown);
-  for (std::uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
-  earlier = choose(earlier, order);
-  for (std::uint32_t& slot : earlier) {
-    if (slot != kUnknown) slot = place[slot];
-  }
+  earlier = earlier_among(order);
   origin.resize(laid.rows());
   radius.resize(laid.rows());
   slack.resize(laid.rows());

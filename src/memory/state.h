@@ -68,6 +68,8 @@ struct Memory::State {
   std::size_t size() const { return order.size(); }
   const NearestIndex& searchable(Threads& threads) const;
 
+  /// `earlier` of some slots, as it will be when they are laid in this order.
+  std::vector<std::uint32_t> earlier_among(const std::vector<std::uint32_t>& stay) const;
   /// Lays the slots anew, in order, with room for `rows`.
   void lay(std::size_t rows);
   /// Nearest vector of each patch: slots, and canonical squared distances. Of those of one task, if

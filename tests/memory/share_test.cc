@@ -213,6 +213,7 @@ TEST_F(MemoryShare, StaysThePlainRuleForLong) {
       const LearnHow how = how_to("task " + std::to_string(s / 25), 0.1);
       const Set image = naive::make(family, dice.between(20, 60), d, seed + s / 25, 1000 + s);
       batch.learn(image.view(), how, naive::crew(0));
+      if (dice.one_in(10)) online = online.copy();
       online.learn_online(image.view(), how, naive::any_crew(dice));
       ASSERT_TRUE(bytes_of(batch) == bytes_of(online))
           << shape_of(seed, family, d, 100) << ", step " << s;
