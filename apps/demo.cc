@@ -164,9 +164,8 @@ std::string page(const std::vector<std::string>& names, const Matrix& steps,
       "figure{margin:0}img{width:17rem;max-width:100%;display:block}"
       "figcaption{font-size:.9rem}</style><h1>contcore demo</h1>";
   html += fmt::format(
-      "<p>{} made-up products, learned one after another into one memory of {} vectors; each "
-      "brings "
-      "more than the memory has room for. After each step every product learned so far is "
+      "<p>{} made-up products, learned one after another into one memory of {} vectors; together "
+      "they bring more than it has room for. After each step every product learned so far is "
       "inspected. Backbone: {}.</p>",
       names.size(), memory.capacity(), detector.backbone_text());
   html += "<h2>What it knows after each step</h2>" + table(names, steps);
