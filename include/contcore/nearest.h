@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -29,12 +28,12 @@ struct NearestResult {
 /// often, cheap to change.
 class NearestIndex {
  public:
-  using Among = std::function<bool(std::int64_t id)>;
-
   /// An index of the vectors, whose ids are 0, 1, 2, … The vectors are not copied and must stay
   /// where they are as long as the index does. Throws Error (kInput) on values that are not finite
   /// (`name` is what the message calls them).
   NearestIndex(VectorView vectors, Threads& threads, const std::string& name = "memory");
+  /// An index of some of them: the id of the vector in rows[i] is i.
+  NearestIndex(VectorView vectors, const std::vector<std::uint32_t>& rows, Threads& threads);
   ~NearestIndex();
   NearestIndex(NearestIndex&&) noexcept;
   NearestIndex& operator=(NearestIndex&&) noexcept;
@@ -46,17 +45,17 @@ class NearestIndex {
   /// Adds vectors, which also must stay where they are; returns the id of the first, the others
   /// follow. Costs one sketch for each, whatever the size of the index.
   std::int64_t add(VectorView vectors, Threads& threads, const std::string& name = "vectors");
+  /// Adds some of them, in the order of `rows`.
+  std::int64_t add(VectorView vectors, const std::vector<std::uint32_t>& rows, Threads& threads);
 
   /// Removes vectors by id; the other ids stay as they are. Constant cost for each. Throws Error
   /// (kUsage) on an id that is not there or named twice, and then removes none.
   void drop(std::span<const std::int64_t> ids);
 
-  /// Searches k ≥ 1 neighbours for each query, among those with an id for which `among` is true, if
-  /// it is given. Safe to call from several threads at once, each
-  /// with a crew of its own.
+  /// Searches k ≥ 1 neighbours for each query. Safe to call from several threads at once, each with
+  /// a crew of its own.
   NearestResult search(VectorView queries, std::size_t k, Threads& threads,
-                       const std::string& name = "queries", const Progress& progress = {},
-                       const Among& among = {}) const;
+                       const std::string& name = "queries", const Progress& progress = {}) const;
 
  private:
   struct Index;

@@ -11,8 +11,10 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <unordered_map>
 
+#include "base/rows.h"
 #include "contcore/error.h"
 #include "coreset/kernels.h"
 #include "coreset/sketch.h"
@@ -58,8 +60,7 @@ struct Query {
 };
 
 struct Scratch {
-  const std::uint64_t* wanted = nullptr;  // of each tile, the bits of those that may be found
-  std::vector<float> most;                // of each query and tile
+  std::vector<float> most;  // of each query and tile
   std::vector<std::uint32_t> places;
   std::vector<std::uint32_t> near;
   std::vector<const float*> sketches;
@@ -128,6 +129,16 @@ struct NearestIndex::Index {
     return first_id;
   }
 
+  // The vectors with ids from `first` on are elsewhere.
+  void relocate(const VectorView& vectors, const std::vector<std::uint32_t>& rows,
+                std::int64_t first) {
+    know_places();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::uint32_t place = place_of.at(first + static_cast<std::int64_t>(i));
+      tiles.relocate(place, vectors.part(rows[i], 1));
+    }
+  }
+
   // The table of places is made when something changes for the first time.
   void know_places() {
     if (places_known) return;
@@ -155,14 +166,12 @@ struct NearestIndex::Index {
   }
 
   NearestResult search(VectorView queries, std::size_t k, Threads& threads, const std::string& name,
-                       const Progress& progress, const Among& among) const {
-    const std::vector<std::uint64_t> wanted = tiles.held(among);
+                       const Progress& progress) const {
     NearestResult result;
     result.k = k;
     result.distances.assign(queries.rows * k, kInfinity);
     result.ids.assign(queries.rows * k, Tiles::kFree);
     std::vector<Scratch> scratch(threads.count());
-    for (Scratch& s : scratch) s.wanted = wanted.data();
     for_batches(queries, name, threads,
                 [&](std::size_t at, const VectorView& batch, const Vectors& sketches) {
                   const std::size_t n = batch.rows;
@@ -244,7 +253,7 @@ struct NearestIndex::Index {
     std::vector<float>& most = scratch.most;
     most.assign(queries.size() * n, -kInfinity);
     for (std::size_t t = 0; t < n; ++t) {
-      if (scratch.wanted[t] == 0) continue;
+      if (tiles.held(t) == 0) continue;
       for (std::size_t first = 0; first < queries.size(); first += kPoints) {
         const std::size_t count = std::min(kPoints, queries.size() - first);
         const kernels::BytePoint* points[kPoints];
@@ -272,11 +281,11 @@ struct NearestIndex::Index {
   void guess(Query& q, const ByteQuery& bytes, const float* most, std::size_t k,
              Scratch& scratch) const {
     const auto t = static_cast<std::size_t>(std::max_element(most, most + tiles.tiles()) - most);
-    if (t == tiles.tiles() || scratch.wanted[t] == 0) return;  // nothing to be found
+    if (t == tiles.tiles() || tiles.held(t) == 0) return;  // nothing to be found
     float values[kernels::kTile];
     look_into(bytes, t, values);
     scratch.order.clear();
-    for (std::uint64_t bits = scratch.wanted[t]; bits != 0; bits &= bits - 1) {
+    for (std::uint64_t bits = tiles.held(t); bits != 0; bits &= bits - 1) {
       const auto lane = static_cast<std::size_t>(std::countr_zero(bits));
       scratch.order.push_back(
           {values[lane], static_cast<std::uint32_t>(t * kernels::kTile + lane)});
@@ -299,7 +308,7 @@ struct NearestIndex::Index {
     scratch.sketches.clear();
     for (const std::uint32_t lane : lanes) {
       const auto place = static_cast<std::uint32_t>(t * kernels::kTile + lane);
-      if ((scratch.wanted[t] >> lane & 1) == 0) continue;
+      if ((tiles.held(t) >> lane & 1) == 0) continue;
       if (std::binary_search(q.first.begin(), q.first.end(), place)) continue;
       scratch.order.push_back({0, place});
       scratch.sketches.push_back(tiles.sketch_of(place));
@@ -388,7 +397,7 @@ struct NearestIndex::Index {
     for (std::size_t at = 0; at < tiles.places();) {
       std::size_t n = 0;
       for (; at < tiles.places() && n < kVectors; ++at) {
-        if ((scratch.wanted[at / kernels::kTile] >> at % kernels::kTile & 1) == 0) continue;
+        if (tiles.id(at) == Tiles::kFree) continue;
         scratch.rows[n] = tiles.row(at, scratch.widened.data() + n * d);
         places[n++] = static_cast<std::uint32_t>(at);
       }
@@ -425,6 +434,19 @@ NearestIndex::NearestIndex(VectorView vectors, Threads& threads, const std::stri
   index_ = std::make_unique<Index>(vectors, threads, name);
 }
 
+NearestIndex::NearestIndex(VectorView vectors, const std::vector<std::uint32_t>& rows,
+                           Threads& threads) {
+  std::vector<std::uint32_t> first(rows.size());
+  std::iota(first.begin(), first.end(), 0U);
+  if (rows == first) {
+    *this = NearestIndex(vectors.part(0, rows.size()), threads);
+    return;
+  }
+  const Vectors some = gather(vectors, rows);
+  *this = NearestIndex(some.view(), threads);
+  index_->relocate(vectors, rows, 0);
+}
+
 NearestIndex::~NearestIndex() = default;
 NearestIndex::NearestIndex(NearestIndex&&) noexcept = default;
 NearestIndex& NearestIndex::operator=(NearestIndex&&) noexcept = default;
@@ -437,17 +459,24 @@ std::int64_t NearestIndex::add(VectorView vectors, Threads& threads, const std::
   return index_->add(vectors, threads, name);
 }
 
+std::int64_t NearestIndex::add(VectorView vectors, const std::vector<std::uint32_t>& rows,
+                               Threads& threads) {
+  const Vectors some = gather(vectors, rows);
+  const std::int64_t first_id = index_->add(some.view(), threads, "vectors");
+  index_->relocate(vectors, rows, first_id);
+  return first_id;
+}
+
 void NearestIndex::drop(std::span<const std::int64_t> ids) { index_->drop(ids); }
 
 NearestResult NearestIndex::search(VectorView queries, std::size_t k, Threads& threads,
-                                   const std::string& name, const Progress& progress,
-                                   const Among& among) const {
+                                   const std::string& name, const Progress& progress) const {
   if (k == 0) throw Error(Error::Kind::kUsage, "k must be at least 1");
   if (queries.cols != index_->d) {
     throw Error(Error::Kind::kInput, fmt::format("{} has {} dimensions, but the memory has {}",
                                                  name, queries.cols, index_->d));
   }
-  return index_->search(queries, k, threads, name, progress, among);
+  return index_->search(queries, k, threads, name, progress);
 }
 
 }  // namespace contcore

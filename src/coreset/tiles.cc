@@ -111,16 +111,6 @@ std::uint32_t Tiles::put(const VectorView& vectors, std::size_t i, const float* 
   return static_cast<std::uint32_t>(place);
 }
 
-std::vector<std::uint64_t> Tiles::held(const NearestIndex::Among& among) const {
-  std::vector<std::uint64_t> held = held_;
-  if (!among) return held;
-  for (std::size_t place = 0; place < places(); ++place) {
-    if (id(place) != kFree && among(id(place))) continue;
-    held[place / kernels::kTile] &= ~(std::uint64_t{1} << place % kernels::kTile);
-  }
-  return held;
-}
-
 void Tiles::clear(std::uint32_t place) {
   slots_[place].id = kFree;
   held_[place / kernels::kTile] &= ~(std::uint64_t{1} << (place % kernels::kTile));

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "contcore/nearest.h"
 #include "contcore/threads.h"
 #include "contcore/vectors.h"
 #include "coreset/bytes.h"
@@ -28,6 +27,9 @@ class Tiles {
   /// Lays out the first vectors, ids 0, 1, 2, …; `sketches` are theirs, moved in.
   void build(const VectorView& vectors, std::vector<Vectors> sketches, std::size_t sketch_chunk);
 
+  /// A vector has moved.
+  void relocate(std::uint32_t place, const VectorView& to) { slots_[place].vector = to; }
+
   /// Puts one more vector at a free place, or at a new one, and returns it.
   std::uint32_t put(const VectorView& vectors, std::size_t i, const float* sketch, std::int64_t id);
   void clear(std::uint32_t place);
@@ -42,8 +44,8 @@ class Tiles {
   const float* row(std::size_t place, float* scratch) const {
     return slots_[place].vector.row(0, scratch);
   }
-  /// Of each tile, the bits of the places that hold a vector (with one of certain ids).
-  std::vector<std::uint64_t> held(const NearestIndex::Among& among) const;
+  /// The bits of a tile's places that hold a vector.
+  std::uint64_t held(std::size_t t) const { return held_[t]; }
 
   const ByteTile& tile(std::size_t t) const { return bytes_[t]; }
   /// No tile has a larger error.

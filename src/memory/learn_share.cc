@@ -104,10 +104,6 @@ void Memory::State::learn_share_online(VectorView features, const LearnHow& lear
   const std::size_t share = share_of(task, own + all);
   const std::size_t n = std::clamp<std::size_t>(share, 1, all);
   make_room(n);
-  // An index that is made anew while vectors come in would be of slots in any order; of vectors
-  // equally near the first in the memory's order is to be found, as in learn_share().
-  if (index && (worn(task, own) || slot_of_id.size() + n > indexed + indexed / 4))
-    lay(slots.rows());
   Expansion expansion;
   Nearest base;
   if (own > 0) {
@@ -139,11 +135,11 @@ void Memory::State::learn_share_online(VectorView features, const LearnHow& lear
       record.covering = std::numeric_limits<float>::infinity();
     }
   }
-  const auto* values = static_cast<const float*>(features.data);
-  for (std::size_t i = 0; i < admission.picks; ++i) {
-    const std::uint32_t pick = expansion.picks[i];
-    put(values + pick * features.cols, task, expansion.radii[i], first ? 0 : covered, threads,
-        own > 0 ? base.slots[pick] : kUnknown);
+  const std::vector<std::uint32_t> added =
+      put(features, std::span(expansion.picks).first(admission.picks), expansion.radii, task,
+          first ? 0 : covered, threads);
+  for (std::size_t i = 0; i < added.size() && own > 0; ++i) {
+    earlier[added[i]] = base.slots[expansion.picks[i]];
   }
   remember(record, learning, features.rows, admission.picks, epsilon, 0);
   if (admission.dropped.empty()) return;
@@ -254,7 +250,7 @@ void Memory::State::renew_radii(const std::vector<std::int32_t>& of,
       own.push_back(slot);
     }
     if (orphans.empty()) continue;
-    if (worth_an_index(orphans.size() * own.size() / 2)) {
+    if (worth_an_index(of[i], orphans.size() * own.size() / 2)) {
       find_earlier(of[i], own, orphans, threads);
     }
     measure_earlier(own, orphans, threads);
@@ -267,22 +263,21 @@ void Memory::State::find_earlier(std::int32_t task, const std::vector<std::uint3
   constexpr std::size_t kFew = 8;
   std::vector<std::uint32_t> place(slots.rows());
   for (std::uint32_t k = 0; k < own.size(); ++k) place[own[k]] = k;
-  const NearestResult found = searchable(threads).search(
-      gather(slots.view(), choose(own, orphans)).view(), kFew, threads, "vectors", {},
-      [&](std::int64_t id) { return origin[slot_of_id[static_cast<std::size_t>(id)]] == task; });
-  measured += found.exact;
+  const std::vector<std::uint32_t> found =
+      searchable(task, threads)
+          .nearest(gather(slots.view(), choose(own, orphans)).view(), kFew, threads);
   std::vector<std::uint32_t> rest;
   for (std::size_t i = 0; i < orphans.size(); ++i) {
-    const auto ids = std::span(found.ids).subspan(i * kFew, kFew);
-    const auto first = std::find_if(ids.begin(), ids.end(), [&](std::int64_t id) {
-      return id >= 0 && place[slot_of_id[static_cast<std::size_t>(id)]] < orphans[i];
+    const auto few = std::span(found).subspan(i * kFew, kFew);
+    const auto first = std::find_if(few.begin(), few.end(), [&](std::uint32_t slot) {
+      return slot != SlotIndex::kNone && place[slot] < orphans[i];
     });
-    if (first == ids.end()) {
+    if (first == few.end()) {
       rest.push_back(orphans[i]);
       continue;
     }
     const std::uint32_t slot = own[orphans[i]];
-    earlier[slot] = slot_of_id[static_cast<std::size_t>(*first)];
+    earlier[slot] = *first;
     radius[slot] =
         std::sqrt(squared_distance(slots.row(slot), slots.row(earlier[slot]), dimension));
   }

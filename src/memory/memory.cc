@@ -177,7 +177,7 @@ std::vector<float> Memory::distances(VectorView patches, Threads& threads) const
   if (size() == 0) {
     throw Error(Error::Kind::kInput, "the memory is empty; learn good images first");
   }
-  return state_->searchable(threads).search(patches, 1, threads, "patches").distances;
+  return state_->searchable(threads).distances(patches, threads);
 }
 
 void Memory::hold_out(VectorView patches, std::span<const std::size_t> ends,

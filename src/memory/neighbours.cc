@@ -22,16 +22,15 @@ Neighbours::Neighbours(const Vectors& slots)
       rooms_(slots.rows(), kRoom),
       stamps_(slots.rows(), 0) {}
 
-void Neighbours::start(const NearestIndex& index, std::size_t count, Threads& threads) {
+void Neighbours::start(const SlotIndex& index, std::size_t count, Threads& threads) {
   const std::size_t k = kShort + 2;  // the vector itself, and one more whose distance is the bound
-  const NearestResult found =
-      index.search({slots_->data(), count, slots_->cols()}, k, threads, "memory");
+  const std::vector<std::uint32_t> found =
+      index.nearest({slots_->data(), count, slots_->cols()}, k, threads);
   threads.run(count, [&](std::size_t i, std::size_t) {
     std::vector<Near>& list = lists_[i];
     for (std::size_t j = 0; j < k; ++j) {
-      const std::int64_t id = found.ids[i * k + j];
-      if (id < 0 || id == static_cast<std::int64_t>(i)) continue;
-      const auto other = static_cast<std::uint32_t>(id);
+      const std::uint32_t other = found[i * k + j];
+      if (other == SlotIndex::kNone || other == i) continue;
       list.push_back({squared_distance(slots_->row(i), slots_->row(other), slots_->cols()), other,
                       stamps_[other]});
     }

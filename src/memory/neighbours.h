@@ -7,9 +7,9 @@
 #include <limits>
 #include <vector>
 
-#include "contcore/nearest.h"
 #include "contcore/threads.h"
 #include "contcore/vectors.h"
+#include "memory/slot_index.h"
 
 namespace contcore {
 
@@ -27,8 +27,8 @@ class Neighbours {
   /// `slots` must stay where it is.
   explicit Neighbours(const Vectors& slots);
 
-  /// Starts with the vectors in slots 0, 1, 2, …, whose ids in the index are the same numbers.
-  void start(const NearestIndex& index, std::size_t count, Threads& threads);
+  /// Starts with the vectors in slots 0, 1, 2, …, all of them in the index.
+  void start(const SlotIndex& index, std::size_t count, Threads& threads);
 
   /// The vectors in these slots are there from now on; `all` are those there, these included.
   void add(const std::vector<std::uint32_t>& added, const std::vector<std::uint32_t>& all,

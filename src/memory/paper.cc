@@ -64,12 +64,8 @@ void Memory::State::learn_paper_online(VectorView features, const LearnHow& lear
   const std::int32_t task = task_index(learning.task);
   const float epsilon = bound(static_cast<double>(expansion.covering_radius));
   for (float& covered : slack) covered = std::max(covered, epsilon);
-  std::vector<std::uint32_t> added;
-  const auto* values = static_cast<const float*>(features.data);
-  for (std::size_t i = 0; i < expansion.picks.size(); ++i) {
-    added.push_back(put(values + expansion.picks[i] * features.cols, task, expansion.radii[i],
-                        epsilon, threads));
-  }
+  const std::vector<std::uint32_t> added =
+      put(features, expansion.picks, expansion.radii, task, epsilon, threads);
   if (!added.empty()) greedy_order = false;
   float epsilon_hat = 0;
   if (neighbours) neighbours->add(added, order, threads);

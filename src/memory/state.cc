@@ -76,39 +76,35 @@ std::vector<std::uint32_t> Memory::State::own_slots(std::int32_t task) const {
   return own;
 }
 
-const NearestIndex& Memory::State::searchable(Threads& threads) const {
+const SlotIndex& Memory::State::searchable(Threads& threads) const {
   const std::lock_guard<std::mutex> lock(making);
-  // Vectors that came later do not lie as well as the first: after a quarter more the index is made
-  // anew.
-  if (index && slot_of_id.size() <= indexed + indexed / 4) return *index;
-  std::size_t used = 0;
-  for (const std::uint32_t slot : order) used = std::max<std::size_t>(used, slot + 1);
-  auto made = std::make_unique<NearestIndex>(VectorView(slots.data(), used, dimension), threads);
-  std::vector<std::int64_t> empty;
-  for (const std::uint32_t slot : free) {
-    if (slot < used) empty.push_back(slot);
-  }
-  made->drop(empty);
-  indexed = used;
-  measured = 0;
-  indexed_of.assign(tasks.size(), 0);
-  for (const std::uint32_t slot : order) ++indexed_of[static_cast<std::size_t>(origin[slot])];
-  slot_of_id.resize(used);
-  std::iota(slot_of_id.begin(), slot_of_id.end(), 0U);
-  id_of_slot.resize(slots.rows());
-  std::iota(id_of_slot.begin(), id_of_slot.end(), std::int64_t{0});
-  index = std::move(made);
+  if (!index) index = std::make_unique<SlotIndex>(slots, order, threads);
   return *index;
 }
 
-bool Memory::State::worth_an_index(std::size_t distances) const {
-  return index != nullptr || distances > kIndexing * size();
+SlotIndex* Memory::State::own_index(std::int32_t task) const {
+  const auto t = static_cast<std::size_t>(task);
+  return t < own_indexes.size() ? own_indexes[t].get() : nullptr;
 }
 
-bool Memory::State::worn(std::int32_t task, std::size_t own) const {
-  const auto t = static_cast<std::size_t>(task);
-  const std::size_t then = t < indexed_of.size() ? indexed_of[t] : 0;
-  return measured > kIndexing * indexed && own > then + then / 2;
+const SlotIndex& Memory::State::searchable(std::int32_t task, Threads& threads) {
+  own_indexes.resize(tasks.size());
+  std::unique_ptr<SlotIndex>& own = own_indexes[static_cast<std::size_t>(task)];
+  // The others are of the same product, and cost little until they are as many as the first; those
+  // that left leave gaps.
+  const bool worn = own && (own->came() > own->first() || own->size() < own->first() / 2);
+  if (!own || worn) own = std::make_unique<SlotIndex>(slots, own_slots(task), threads);
+  return *own;
+}
+
+void Memory::State::forget_indexes() {
+  index.reset();
+  own_indexes.clear();
+  neighbours.reset();
+}
+
+bool Memory::State::worth_an_index(std::int32_t task, std::size_t distances) const {
+  return own_index(task) != nullptr || distances > kIndexing * own_slots(task).size();
 }
 
 std::vector<std::uint32_t> Memory::State::earlier_among(
@@ -140,31 +136,20 @@ void Memory::State::lay(std::size_t rows) {
     free.push_back(static_cast<std::uint32_t>(slot - 1));
   }
   std::iota(order.begin(), order.end(), 0U);
-  index.reset();
-  neighbours.reset();
+  forget_indexes();
   slots = std::move(laid);
 }
 
 Memory::State::Nearest Memory::State::nearest(VectorView patches, Threads& threads,
-                                              std::optional<std::int32_t> task) const {
-  const NearestIndex& whole = searchable(threads);
-  NearestIndex::Among among;
-  if (task) {
-    among = [&](std::int64_t id) {
-      return origin[slot_of_id[static_cast<std::size_t>(id)]] == *task;
-    };
-  }
-  const NearestResult found = whole.search(patches, 1, threads, "patches", {}, among);
-  measured += found.exact;
+                                              std::optional<std::int32_t> task) {
+  const SlotIndex& searched = task ? searchable(*task, threads) : searchable(threads);
   Nearest result;
-  result.slots.resize(patches.rows);
+  result.slots = searched.nearest(patches, 1, threads);
   result.squared.resize(patches.rows);
   std::vector<float> scratch(dimension);
   for (std::size_t i = 0; i < patches.rows; ++i) {
-    const std::uint32_t slot = slot_of_id[static_cast<std::size_t>(found.ids[i])];
-    result.slots[i] = slot;
     result.squared[i] =
-        squared_distance(patches.row(i, scratch.data()), slots.row(slot), dimension);
+        squared_distance(patches.row(i, scratch.data()), slots.row(result.slots[i]), dimension);
   }
   return result;
 }
@@ -187,25 +172,36 @@ std::vector<Vectors> Memory::State::shells(std::int32_t task) const {
   return result;
 }
 
-std::uint32_t Memory::State::put(const float* vector, std::int32_t task, float insertion_radius,
-                                 float covered, Threads& threads, std::uint32_t nearest_earlier) {
-  searchable(threads);
-  const std::uint32_t slot = free.back();
-  std::copy_n(vector, dimension, slots.row(slot));
-  id_of_slot[slot] = index->add(slots.view().part(slot, 1), threads);
-  slot_of_id.push_back(slot);
-  free.pop_back();
-  origin[slot] = task;
-  radius[slot] = insertion_radius;
-  slack[slot] = covered;
-  earlier[slot] = nearest_earlier;
-  order.push_back(slot);
-  return slot;
+std::vector<std::uint32_t> Memory::State::put(VectorView features,
+                                              std::span<const std::uint32_t> picks,
+                                              std::span<const float> radii, std::int32_t task,
+                                              float covered, Threads& threads) {
+  std::vector<std::uint32_t> added;
+  for (std::size_t i = 0; i < picks.size(); ++i) {
+    const std::uint32_t slot = free.back();
+    free.pop_back();
+    std::copy_n(features.row(picks[i], nullptr), dimension, slots.row(slot));
+    origin[slot] = task;
+    radius[slot] = radii[i];
+    slack[slot] = covered;
+    earlier[slot] = kUnknown;
+    order.push_back(slot);
+    added.push_back(slot);
+  }
+  if (added.empty()) return added;
+  // Its directions are fitted to the first and may say little of the others: a quarter can be a
+  // product that was not there.
+  if (index && index->came() > index->first() / 4) index.reset();
+  if (index) index->add(added, threads);
+  if (SlotIndex* own = own_index(task)) own->add(added, threads);
+  return added;
 }
 
 void Memory::State::leave(const std::vector<std::uint32_t>& left) {
-  const std::vector<std::int64_t> ids = choose(id_of_slot, left);
-  index->drop(ids);
+  if (index) index->drop(left);
+  for (const auto& own : own_indexes) {
+    if (own) own->drop(left);
+  }
   std::vector<bool> gone(slots.rows());
   for (const std::uint32_t slot : left) {
     gone[slot] = true;
@@ -240,8 +236,7 @@ void Memory::State::settle(const Joined& all, const Consolidation& kept, Threads
   order.resize(kept.kept.size());
   std::iota(order.begin(), order.end(), 0U);
   free.clear();
-  index.reset();
-  neighbours.reset();
+  forget_indexes();
   origin = choose(all.origin, kept.kept);
   radius = choose(all.radius, kept.kept);
   slack = choose(all.slack, kept.kept);

@@ -8,14 +8,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "contcore/memory.h"
-#include "contcore/nearest.h"
 #include "memory/calibration.h"
 #include "memory/consolidate.h"
 #include "memory/neighbours.h"
+#include "memory/slot_index.h"
 
 namespace contcore {
 
@@ -51,22 +52,18 @@ struct Memory::State {
   std::vector<TaskRecord> tasks;
   Calibration calibration;
 
-  // Made when first needed, thrown away when the slots are laid anew.
+  // Made when first needed, kept as vectors come and go, thrown away when the slots are laid anew.
+  // A task's own tells its vectors apart far better than that of all.
   mutable std::mutex making;
-  mutable std::unique_ptr<NearestIndex> index;
-  mutable std::size_t indexed = 0;  // slots the index was made with
-  mutable std::vector<std::uint32_t> slot_of_id;
-  mutable std::vector<std::int64_t> id_of_slot;
+  mutable std::unique_ptr<SlotIndex> index;
+  std::vector<std::unique_ptr<SlotIndex>> own_indexes;  // by task (share)
   std::unique_ptr<Neighbours> neighbours;
-
-  /// Whether a new index is worth its making, for searching a task that has `own` vectors now: the
-  /// sketch was made when it had far fewer, and does not tell them apart.
-  bool worn(std::int32_t task, std::size_t own) const;
-  mutable std::uint64_t measured = 0;           // full distances since it was made
-  mutable std::vector<std::size_t> indexed_of;  // and what each task had then
+  const SlotIndex& searchable(Threads& threads) const;
+  const SlotIndex& searchable(std::int32_t task, Threads& threads);
+  SlotIndex* own_index(std::int32_t task) const;
+  void forget_indexes();
 
   std::size_t size() const { return order.size(); }
-  const NearestIndex& searchable(Threads& threads) const;
 
   /// `earlier` of some slots, as it will be when they are laid in this order.
   std::vector<std::uint32_t> earlier_among(const std::vector<std::uint32_t>& stay) const;
@@ -79,17 +76,18 @@ struct Memory::State {
     std::vector<float> squared;
   };
   Nearest nearest(VectorView patches, Threads& threads,
-                  std::optional<std::int32_t> task = std::nullopt) const;
+                  std::optional<std::int32_t> task = std::nullopt);
 
   /// A task's vectors by the order that expansion took them in, in shells: the first shell is what
   /// it would be left with at a sixteenth of its vectors, and each next one what it would have more
   /// if it had to do with √2 times as many, short of all. None for a task with few.
   std::vector<Vectors> shells(std::int32_t task) const;
 
-  /// A vector takes a free slot, at the end of the order; and vectors leave theirs (the order is
-  /// the caller's to change).
-  std::uint32_t put(const float* vector, std::int32_t task, float insertion_radius, float covered,
-                    Threads& threads, std::uint32_t nearest_earlier = kUnknown);
+  /// Picks of an expansion (float32) take free slots, which are returned, at the end of the order;
+  /// and vectors leave theirs (the order is the caller's to change).
+  std::vector<std::uint32_t> put(VectorView features, std::span<const std::uint32_t> picks,
+                                 std::span<const float> radii, std::int32_t task, float covered,
+                                 Threads& threads);
   void leave(const std::vector<std::uint32_t>& left);
 
   // The two rules; learning online changes the memory in place. src/memory/{paper,share}.cc.
@@ -132,8 +130,8 @@ struct Memory::State {
                     std::vector<std::uint32_t>& orphans, Threads& threads);
   void measure_earlier(const std::vector<std::uint32_t>& own,
                        const std::vector<std::uint32_t>& orphans, Threads& threads);
-  /// Whether an index is there, or costs less to make than so many distances.
-  bool worth_an_index(std::size_t distances) const;
+  /// Whether a task has an index, or one costs less to make than so many distances.
+  bool worth_an_index(std::int32_t task, std::size_t distances) const;
   /// Every feature of the task is within this of the memory.
   double certificate(std::int32_t task) const;
   /// A vector with slack `from` is dropped; the one at `to` stands for it.

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -252,6 +253,38 @@ TEST(Nearest, FollowsAddAndDrop) {
         index.emplace(std::move(moved));
       }
     }
+  }
+}
+
+// Rows anywhere in a larger set, in any order, to start with and to add; what lies between them is
+// never found, and copies of a row are told apart by their ids.
+TEST(Nearest, FindsSomeRowsOfASet) {
+  for (std::size_t seed = 0; seed < naive::cases(80) && !enough(); ++seed) {
+    Dice dice(seed + 1500000);
+    const Family family = static_cast<Family>(seed % naive::kFamilies);
+    const std::size_t d = dice.pick<std::size_t>({1, 64, 128});
+    const Set all = naive::make(family, dice.between(2, 900), d, seed, 1000 * seed);
+    std::vector<std::uint32_t> rows(all.n);
+    std::iota(rows.begin(), rows.end(), 0U);
+    if (!dice.one_in(4)) {
+      for (std::size_t i = all.n - 1; i > 0; --i) std::swap(rows[i], rows[dice.below(i + 1)]);
+    }
+    const auto first = static_cast<std::ptrdiff_t>(dice.below(all.n));
+    const auto last =
+        first + static_cast<std::ptrdiff_t>(dice.below(all.n - static_cast<std::size_t>(first)));
+    NearestIndex index(all.view(), std::vector(rows.begin(), rows.begin() + first),
+                       naive::crew(dice.below(4)));
+    const std::int64_t added =
+        index.add(all.view(), std::vector(rows.begin() + first, rows.begin() + last),
+                  naive::crew(dice.below(4)));
+    const std::string what = describe(seed, family, all.n, d) + ", " + std::to_string(first) +
+                             " and more to " + std::to_string(last);
+    ASSERT_EQ(added, first) << what;
+    naive::Nearest twin;
+    Set chosen = naive::make(family, static_cast<std::size_t>(last), d, seed, 0);
+    for (std::size_t i = 0; i < chosen.n; ++i) naive::copy_row(all, rows[i], chosen, i);
+    twin.add(chosen, 0);
+    check(index, twin, make_queries(all, family, 8, seed, 7, dice), 1, dice, what);
   }
 }
 
