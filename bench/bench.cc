@@ -155,14 +155,12 @@ struct Bench {
       std::vector<double> batch;
       bool same = true;
       for (std::size_t i = 0; i < half; ++i) {
-        const VectorView mapped = other.part((first + i) * kPatches, kPatches);
-        Vectors image(kPatches, other.cols);  // not the file: features come from a backbone
-        std::copy_n(mapped.row(0, nullptr), kPatches * other.cols, image.data());
+        const VectorView image = other.part((first + i) * kPatches, kPatches);
         const bool beside = i % (half / 5) == half / 10;
         Memory twin = beside ? memory.copy() : Memory(product.cols, m);
-        online.push_back(seconds_of([&] { memory.learn_online(image.view(), how, threads); }));
+        online.push_back(seconds_of([&] { memory.learn_online(image, how, threads); }));
         if (!beside) continue;
-        batch.push_back(seconds_of([&] { twin.learn(image.view(), how, threads); }));
+        batch.push_back(seconds_of([&] { twin.learn(image, how, threads); }));
         same &= twin.radii() == memory.radii() && twin.origins() == memory.origins();
       }
       row(fmt::format("online update, {} product, m = {}", first == 0 ? "new" : "known", m),
