@@ -32,7 +32,8 @@ class NearestIndex {
   /// where they are as long as the index does. Throws Error (kInput) on values that are not finite
   /// (`name` is what the message calls them).
   NearestIndex(VectorView vectors, Threads& threads, const std::string& name = "memory");
-  /// An index of some of them: the id of the vector in rows[i] is i.
+  /// An index of some of them: the id of the vector in rows[i] is i. Throws Error (kUsage) on a row
+  /// that is not there, as add() does.
   NearestIndex(VectorView vectors, const std::vector<std::uint32_t>& rows, Threads& threads);
   ~NearestIndex();
   NearestIndex(NearestIndex&&) noexcept;

@@ -434,8 +434,21 @@ NearestIndex::NearestIndex(VectorView vectors, Threads& threads, const std::stri
   index_ = std::make_unique<Index>(vectors, threads, name);
 }
 
+namespace {
+
+void check_rows(const VectorView& vectors, const std::vector<std::uint32_t>& rows) {
+  for (const std::uint32_t row : rows) {
+    if (row < vectors.rows) continue;
+    throw Error(Error::Kind::kUsage,
+                fmt::format("there is no vector {} to index, of {}", row, vectors.rows));
+  }
+}
+
+}  // namespace
+
 NearestIndex::NearestIndex(VectorView vectors, const std::vector<std::uint32_t>& rows,
                            Threads& threads) {
+  check_rows(vectors, rows);
   std::vector<std::uint32_t> first(rows.size());
   std::iota(first.begin(), first.end(), 0U);
   if (rows == first) {
@@ -461,6 +474,7 @@ std::int64_t NearestIndex::add(VectorView vectors, Threads& threads, const std::
 
 std::int64_t NearestIndex::add(VectorView vectors, const std::vector<std::uint32_t>& rows,
                                Threads& threads) {
+  check_rows(vectors, rows);
   const Vectors some = gather(vectors, rows);
   const std::int64_t first_id = index_->add(some.view(), threads, "vectors");
   index_->relocate(vectors, rows, first_id);

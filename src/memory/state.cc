@@ -17,8 +17,8 @@ namespace contcore {
 namespace {
 
 constexpr std::size_t kSpareSlots = 256;
-constexpr std::uint64_t kIndexing = 16;  // what indexing a vector takes, in full distances
-constexpr int kThinnest = 8;             // half powers of two
+constexpr std::uint64_t kIndexing = 600;  // what indexing a vector takes, about, in full distances
+constexpr int kThinnest = 8;              // half powers of two
 
 std::string utc_now() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));

@@ -90,7 +90,7 @@ struct Memory::State {
                                  Threads& threads);
   void leave(const std::vector<std::uint32_t>& left);
 
-  // The two rules; learning online changes the memory in place. src/memory/{paper,share}.cc.
+  // The two rules; learning online changes the memory in place. src/memory/{paper,learn_share}.cc.
   std::unique_ptr<State> learn_paper(VectorView features, const LearnHow& how, Threads& threads);
   void learn_paper_online(VectorView features, const LearnHow& how, Threads& threads);
   std::unique_ptr<State> learn_share(VectorView features, const LearnHow& how, Threads& threads);

@@ -431,6 +431,15 @@ TEST(NearestErrors, CallsThatMakeNoSense) {
     ASSERT_TRUE(error);
     EXPECT_EQ(error->kind(), Error::Kind::kInput) << error->what();
 
+    const std::vector<std::uint32_t> beyond = {0, static_cast<std::uint32_t>(n)};
+    error = error_of([&] { NearestIndex(memory.view(), beyond, crew); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), Error::Kind::kUsage) << error->what();
+    error = error_of([&] { index.add(memory.view(), beyond, crew); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), Error::Kind::kUsage) << error->what();
+    EXPECT_EQ(index.size(), n);
+
     const auto drop_fails = [&](std::vector<std::int64_t> ids) {
       const std::optional<Error> thrown = error_of([&] { index.drop(ids); });
       ASSERT_TRUE(thrown);
