@@ -17,6 +17,7 @@
 
 #include "contcore/error.h"
 #include "coreset/sketch.h"
+#include "memory/journal.h"
 
 namespace contcore::app {
 namespace {
@@ -102,6 +103,20 @@ void check_writable(const std::string& path) {
   }
 }
 
+Detector open_detector(const std::string& memory, const std::string& backbone) {
+  std::size_t lessons = 0;
+  Detector detector = Detector::open(memory, backbone, &lessons);
+  if (lessons != 0) {
+    note(fmt::format("{} that a service was taught {} taken from its journal",
+                     counted(lessons, "lesson"), lessons == 1 ? "was" : "were"));
+  }
+  return detector;
+}
+
+void refuse_orphans(const std::string& memory) {
+  if (!fs::exists(memory)) read_journal(journal_of(memory), {}, {});
+}
+
 void catch_interrupts() {
   handle(SIGINT, on_interrupt);
   handle(SIGTERM, on_interrupt);
@@ -171,6 +186,7 @@ std::vector<std::string> split_names(const std::string& text) {
 }
 
 std::string threshold_text(const Threshold& threshold) {
+  if (threshold.by_hand) return fmt::format("threshold {:.4g}: set by hand", threshold.score);
   return fmt::format("threshold {:.4g}: about {:.1f} % of good images score above it ({} held out)",
                      threshold.score, 100 * threshold.false_alarms,
                      counted(threshold.images, "image"));

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "contcore/detector.h"
 #include "contcore/memory.h"
 #include "contcore/vectors.h"
 
@@ -44,6 +45,13 @@ std::string threshold_text(const Threshold& threshold);
 
 /// Throws Error (kInput) if a file of that name could not be written.
 void check_writable(const std::string& path);
+
+/// A memory with its backbone, as Detector::open gives it; says so when lessons that a service was
+/// taught were taken from its journal.
+Detector open_detector(const std::string& memory, const std::string& backbone);
+
+/// Before a memory is made: throws Error (kInput) if a journal stands there whose memory is gone.
+void refuse_orphans(const std::string& memory);
 
 /// Prints on stdout; throws Error (kInput) if that fails for another reason than that nobody reads.
 void print_result(const std::string& text);

@@ -5,11 +5,13 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "commands.h"
 #include "common.h"
 #include "contcore/memory.h"
+#include "detector/lessons.h"
 
 namespace contcore::app {
 namespace {
@@ -40,13 +42,13 @@ std::string rule_text(const Memory& memory) {
   return "share: every task keeps an equal part, the first of its own order";
 }
 
-std::string as_json(const InfoCommand& command, const Memory& memory) {
+std::string as_json(const InfoCommand& command, const Memory& memory, std::size_t lessons) {
   nlohmann::json object = {
       {"file", command.memory},          {"bytes", std::filesystem::file_size(command.memory)},
       {"vectors", memory.size()},        {"capacity", memory.capacity()},
       {"dimension", memory.dimension()}, {"consolidate", memory.consolidation().name()},
       {"q", memory.consolidation().q},   {"certificate", finite(memory.certificate())},
-      {"source", memory.source}};
+      {"source", memory.source},         {"journal", lessons}};
   object["tasks"] = nlohmann::json::array();
   const std::vector<TaskState> states = memory.states();
   for (std::size_t t = 0; t < states.size(); ++t) {
@@ -65,14 +67,20 @@ std::string as_json(const InfoCommand& command, const Memory& memory) {
                             {"drift", finite(states[t].drift())}};
     if (const auto threshold = memory.threshold(t, command.false_alarms)) {
       entry["threshold"] = threshold->score;
-      entry["false_alarms"] = threshold->false_alarms;
+      if (!threshold->by_hand) entry["false_alarms"] = threshold->false_alarms;
+      entry["by_hand"] = threshold->by_hand;
     }
     object["tasks"].push_back(std::move(entry));
   }
   return json_line(object);
 }
 
-std::string as_text(const InfoCommand& command, const Memory& memory) {
+std::string alarms_text(const std::optional<Threshold>& threshold) {
+  if (!threshold) return "-";
+  return threshold->by_hand ? "by hand" : fmt::format("{:.1f}%", 100 * threshold->false_alarms);
+}
+
+std::string as_text(const InfoCommand& command, const Memory& memory, std::size_t lessons) {
   const double mib =
       static_cast<double>(std::filesystem::file_size(command.memory)) / (1024.0 * 1024.0);
   std::string text = fmt::format("{}  {:.1f} MiB\n", command.memory, mib);
@@ -87,12 +95,17 @@ std::string as_text(const InfoCommand& command, const Memory& memory) {
   text += fmt::format("backbone     {} ({}), sha256 {:.12}\n", said("backbone"), said("layers"),
                       said("backbone.sha256"));
   text += fmt::format("images       resized to {}, cropped to {}\n", said("resize"), said("crop"));
+  if (lessons != 0) {
+    text +=
+        fmt::format("journal      {} that a service was taught and that {} not in this file yet\n",
+                    counted(lessons, "lesson"), lessons == 1 ? "is" : "are");
+  }
   text += fmt::format("certificate  {:.4g}: no patch ever learned is farther from the memory\n\n",
                       memory.certificate());
   const std::vector<TaskState> states = memory.states();
   std::size_t width = 4;
   for (const TaskRecord& task : memory.tasks()) width = std::max(width, task.name.size());
-  text += fmt::format("{:<{}} {:>7} {:>9} {:>8} {:>6}  {:<11} {:>11} {:>9} {:>9} {:>9} {:>6}  {}\n",
+  text += fmt::format("{:<{}} {:>7} {:>9} {:>8} {:>6}  {:<11} {:>11} {:>9} {:>9} {:>9} {:>7}  {}\n",
                       "task", width, "images", "patches", "vectors", "share", "why", "certificate",
                       "held out", "threshold", "alarms", "drift", "learned");
   for (std::size_t t = 0; t < states.size(); ++t) {
@@ -104,16 +117,17 @@ std::string as_text(const InfoCommand& command, const Memory& memory) {
         "{:<{}} {:>7} {:>9} {:>8} {:>5.1f}%  {:<11} {:>11.4g} {:>9} {:>9} {:>9} {:>6}  {}\n",
         task.name, width, task.images, task.patches, states[t].vectors, share, states[t].why,
         states[t].certificate, states[t].held_out,
-        threshold ? fmt::format("{:.3f}", threshold->score) : "-",
-        threshold ? fmt::format("{:.1f}%", 100 * threshold->false_alarms) : "-",
-        threshold ? fmt::format("{:.2f}", states[t].drift()) : "-", task.learned);
+        threshold ? fmt::format("{:.3f}", threshold->score) : "-", alarms_text(threshold),
+        states[t].held_out != 0 ? fmt::format("{:.2f}", states[t].drift()) : "-", task.learned);
   }
   return text;
 }
 
 void run(const InfoCommand& command) {
-  const Memory memory = Memory::open(command.memory);
-  print_result(command.json ? as_json(command, memory) : as_text(command, memory));
+  const SavedMemory saved = open_saved(command.memory);
+  const std::size_t lessons = saved.records.size();
+  print_result(command.json ? as_json(command, saved.memory, lessons)
+                            : as_text(command, saved.memory, lessons));
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ nlohmann::json as_json(const Detector::Inspected& item, const Memory& memory,
   object["score"] = seen.score;
   if (seen.threshold) {
     object["threshold"] = seen.threshold->score;
-    object["false_alarms"] = seen.threshold->false_alarms;
+    if (!seen.threshold->by_hand) object["false_alarms"] = seen.threshold->false_alarms;
   }
   if (seen.task) object["task"] = memory.tasks()[*seen.task].name;
   object["peak"] = {{"x", seen.peak_x}, {"y", seen.peak_y}};
@@ -228,7 +228,7 @@ void run(const InspectCommand& command) {
     throw Error(Error::Kind::kUsage, "--false-alarms must be above 0 and below 1, such as 0.05");
   }
   const std::vector<std::string> files = find_images(command.images);
-  Detector detector = Detector::open(command.memory, command.backbone);
+  Detector detector = open_detector(command.memory, command.backbone);
   Threads threads(command.common.threads);
   if (command.use != 0) detector.shrink(command.use, threads);
   const fs::path common = common_folder(files);
@@ -274,8 +274,10 @@ void add_inspect(CLI::App& app) {
       ->type_name("DIR");
   sub->add_option("--task", command->options.task, "The product, if it is known")
       ->type_name("NAME");
-  sub->add_option("--false-alarms", command->options.false_alarms,
-                  "Part of the good images that may be rejected (default: 0.05)")
+  sub->add_option(
+         "--false-alarms", command->options.false_alarms,
+         "Part of the good images that may be rejected, where no threshold was set by hand "
+         "(default: 0.05)")
       ->type_name("RATE");
   sub->add_option("--use", command->use, "Use a smaller memory of this many vectors")
       ->check(whole_number())

@@ -146,7 +146,8 @@ void run(LearnCommand& command) {
   const FileLock lock(command.memory);
   const std::vector<std::string> files = find_images(command.images);
   const bool exists = std::filesystem::exists(command.memory);
-  Detector detector = exists ? Detector::open(command.memory, command.backbone) : make(command);
+  refuse_orphans(command.memory);
+  Detector detector = exists ? open_detector(command.memory, command.backbone) : make(command);
   if (exists) check_settings(command, detector);
   if (!exists) note(fmt::format("new memory, backbone {}", detector.backbone_text()));
 

@@ -2,15 +2,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "base/lock.h"
 #include "commands.h"
 #include "common.h"
 #include "contcore/error.h"
 #include "contcore/memory.h"
+#include "detector/lessons.h"
 
 namespace contcore::app {
 namespace {
@@ -34,12 +38,29 @@ void run(const MergeCommand& command) {
   }
   check_writable(command.out);
   const FileLock lock(command.out);
+  refuse_orphans(command.out);
   Threads threads(command.common.threads);
   std::vector<Memory> parts;
   std::size_t capacity = command.capacity;
+  const std::string out = real_path(command.out);
+  std::optional<JournalMark> folded;  // of the journal beside the new memory
+  bool is_merged = false;
   for (const std::string& path : command.memories) {
-    parts.push_back(Memory::open(path));
+    SavedMemory saved = open_saved(path);
+    if (real_path(path) == out) {
+      is_merged = true;
+      folded = saved.folded;
+    }
+    parts.push_back(saved.records.empty() ? std::move(saved.memory)
+                                          : open_detector(path, "").memory().copy());
     if (command.capacity == 0) capacity = std::max(capacity, parts.back().capacity());
+  }
+  if (!is_merged && std::filesystem::exists(out) && !open_saved(out).records.empty()) {
+    throw Error(
+        Error::Kind::kInput,
+        fmt::format("{}: a service has taught it what is in its journal alone, and would be "
+                    "lost; merge it as well, or name another file",
+                    command.out));
   }
   Memory merged = std::move(parts[0]);
   for (std::size_t i = 1; i < parts.size(); ++i) {
@@ -50,7 +71,8 @@ void run(const MergeCommand& command) {
     }
     stop_if_asked();
   }
-  merged.save(command.out);
+  merged.save(command.out, folded ? folded->text() : "");
+  if (folded) remove_journal(journal_of(command.out));
   print_result(command.common.json
                    ? json_line({{"vectors", merged.size()},
                                 {"capacity", merged.capacity()},

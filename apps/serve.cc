@@ -61,11 +61,19 @@ void prepare(ServeCommand& command) {
 void run(ServeCommand& command) {
   prepare(command);
   check_writable(command.options.line.memory);
-  const Service service(command.options);
+  Service service(command.options);
   print_result(fmt::format("contcore: listening on http://{}:{}\n", command.options.address,
                            service.port()));
   while (!stop_asked()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   note("stopping: what was accepted is finished, then the memory is saved");
+  try {
+    service.stop();
+  } catch (const Error& error) {
+    throw Error(error.kind(),
+                fmt::format("the memory was not saved: {}; what was learned is in its "
+                            "journal and will be there at the next start",
+                            error.what()));
+  }
 }
 
 }  // namespace

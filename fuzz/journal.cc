@@ -1,12 +1,12 @@
 // Journals. The first byte says how much is made right before it is read, since checksums are never
 // hit upon: bit 0 the magic bytes and the parent, bit 1 the checksums of the records.
-#include "serve/journal.h"
+#include "memory/journal.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "fuzz.h"
-#include "serve/journal_format.h"
+#include "memory/journal_format.h"
 
 using namespace contcore;
 

@@ -77,10 +77,10 @@ class Detector {
   explicit Detector(const DetectorOptions& options);
 
   /// A memory from its file, with the backbone it was learned with: the one it names, or the file
-  /// `backbone` if given. Throws Error (kInput) if that is another one.
-  /// `checksum` is given the file's (Memory::save).
+  /// `backbone` if given. Throws Error (kInput) if that is another one. What a service was taught
+  /// since it last saved (MEMORY.journal) is taken up as well; `lessons` says how many that were.
   static Detector open(const std::string& memory, const std::string& backbone = "",
-                       std::string* checksum = nullptr);
+                       std::size_t* lessons = nullptr);
   ~Detector();
   Detector(Detector&&) noexcept;
   Detector& operator=(Detector&&) noexcept;
@@ -110,6 +110,8 @@ class Detector {
                Threads& threads, const std::function<bool(Inspected&)>& each) const;
 
   const Memory& memory() const;
+  /// What it took up of a journal is in the file then, and the journal beside that file is removed.
+  /// Whoever saves to a file that others might change holds its lock from before it was opened.
   void save(const std::string& path) const;
 
   /// A detector with a smaller memory (Memory::shrink) in place of this one's.

@@ -31,6 +31,13 @@ struct Consolidate {
   static Rule parse(const std::string& name);
 };
 
+/// A limit that a person has set for a task: a score, or a rate of false alarms to calibrate for;
+/// or neither.
+struct SetThreshold {
+  std::optional<float> score;
+  std::optional<double> false_alarms;
+};
+
 /// What the memory remembers of a task. Learning into the same name again continues the task.
 struct TaskRecord {
   std::string name;
@@ -43,6 +50,7 @@ struct TaskRecord {
   float covering = 0;     ///< features of its first learning are all this near to its vectors
                           ///< (share)
   std::string learned;    ///< when, in UTC: 2031-05-04T03:02:01Z
+  SetThreshold set;       ///< by hand
 };
 
 /// The verdict's limit: a good image scores above `score` with a probability of at most
@@ -51,6 +59,7 @@ struct Threshold {
   float score = 0;
   double false_alarms = 0;  ///< what was asked, or 1 / (images + 1) where they are too few for that
   std::size_t images = 0;   ///< held-out images it rests on
+  bool by_hand = false;     ///< `score` was set by a person, whatever the images say
 };
 
 /// How one task fares now.
@@ -105,11 +114,15 @@ class Memory {
   /// (docs/method.md).
   double certificate() const;
 
+  /// Throws Error (kInput) unless the task is known or another can be added: its name is UTF-8, and
+  /// there are at most 10,000.
+  void check_task(const std::string& task) const;
+
   /// Learns a task: expand, then consolidate to capacity,
   ///   S = G_n(Z; B), n = ⌊p·|Z|⌋;   M ← the consolidation of [M; S].
   /// B is what the task has in the memory (share), or the whole memory (paper).
   /// The memory is as before if this throws: kInput on features that are not finite or of another
-  /// dimension, kCancelled.
+  /// dimension, and as check_task(); kCancelled.
   void learn(VectorView features, const LearnHow& how, Threads& threads);
 
   /// The same, to the last bit, for a few features at a time (an image) and fast: the work that the
@@ -133,7 +146,13 @@ class Memory {
   /// Scores the held-out patches again: after learning, before the next three are asked for.
   void recalibrate(Threads& threads);
 
-  /// Nothing when no image of the task is held out.
+  /// Sets the threshold of a task by hand, or (neither given) leaves it to the held-out images
+  /// again. Throws Error (kUsage) for a task that is not there and for numbers that are none: a
+  /// score is above 0, a rate between 0 and 1.
+  void set_threshold(const std::string& task, const SetThreshold& set);
+
+  /// What was set by hand; else what the held-out images say at this rate of false alarms. Nothing
+  /// when none is held out.
   std::optional<Threshold> threshold(std::size_t task, double false_alarms) const;
   std::vector<TaskState> states() const;
   /// Scores of a task's held-out images, as they were when last scored.
@@ -159,9 +178,15 @@ class Memory {
   /// Safetensors; the layout is in src/memory/file.cc and docs/formats.md. Saving replaces the file
   /// whole or not at all; opening throws Error: kInput on what is not a memory, kDamaged on one
   /// that is cut short or altered.
-  /// The checksum of the file, in hexadecimal, is what tells one saved memory from another.
-  std::string save(const std::string& path) const;
-  static Memory open(const std::string& path, std::string* checksum = nullptr);
+  /// The new file is read back before it takes the old one's place. Its checksum, in hexadecimal,
+  /// is what tells one saved memory from another. `journal` is kept with it, for whoever keeps a
+  /// journal of lessons beside the file: which of them are in it.
+  std::string save(const std::string& path, const std::string& journal = "") const;
+  struct Saved {
+    std::string checksum;
+    std::string journal;
+  };
+  static Memory open(const std::string& path, Saved* saved = nullptr);
 
   /// The same memory again, to be changed apart from this one.
   Memory copy() const;

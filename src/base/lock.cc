@@ -3,54 +3,60 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
-#include "contcore/error.h"
+#include "base/refuse.h"
 
 namespace contcore {
 namespace {
 
-// Whoever held the lock before may have removed the file between our opening and locking it.
-bool still_there(int fd, const std::string& path) {
-  struct stat ours {};
-  struct stat now {};
-  return ::fstat(fd, &ours) == 0 && ::stat(path.c_str(), &now) == 0 && ours.st_dev == now.st_dev &&
-         ours.st_ino == now.st_ino;
+std::string name_of_lock(const std::string& path) { return path + ".lock"; }
+
+void lock(const File& file, const std::string& path) {
+  if (::flock(file.fd(), LOCK_EX | LOCK_NB) == 0) return;
+  refuse(path, errno == EWOULDBLOCK
+                   ? "another process is learning into it or serves it; wait until it is done"
+                   : fmt::format("cannot be locked: {}", std::strerror(errno)));
+}
+
+File lock_beside(const std::string& path) {
+  const std::string name = name_of_lock(path);
+  for (;;) {
+    File file(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+    if (!file.is_open()) refuse(name, fmt::format("cannot be made: {}", std::strerror(errno)));
+    lock(file, path);
+    // Whoever held it before may have removed it between our opening and locking it.
+    if (is_still_at(file.fd(), name)) return file;
+  }
+}
+
+File lock_itself(const std::string& path) {
+  File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (file.is_open()) lock(file, path);  // who may not read it will hear of it soon
+  return file;
 }
 
 }  // namespace
 
-FileLock::FileLock(const std::string& path) : lock_path_(path + ".lock") {
-  for (;;) {
-    fd_ = ::open(lock_path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd_ < 0) {
-      throw Error(Error::Kind::kInput,
-                  fmt::format("{}: cannot be made: {}", lock_path_, std::strerror(errno)));
-    }
-    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-      const int reason = errno;
-      ::close(fd_);
-      fd_ = -1;
-      throw Error(Error::Kind::kInput,
-                  reason == EWOULDBLOCK
-                      ? fmt::format("{}: another process is learning into it or serves it; "
-                                    "wait until it is done",
-                                    path)
-                      : fmt::format("{}: cannot be locked: {}", lock_path_, std::strerror(reason)));
-    }
-    if (still_there(fd_, lock_path_)) return;
-    ::close(fd_);
+FileLock::FileLock(const std::string& path)
+    : path_(real_path(path)), beside_(lock_beside(path_)), itself_(-1) {
+  try {
+    itself_ = lock_itself(path_);
+  } catch (...) {
+    ::unlink(name_of_lock(path_).c_str());
+    throw;
   }
+  remove_unfinished(path_);
 }
 
-FileLock::~FileLock() {
-  if (fd_ < 0) return;
-  ::unlink(lock_path_.c_str());
-  ::close(fd_);
+FileLock::~FileLock() { ::unlink(name_of_lock(path_).c_str()); }
+
+void FileLock::renew() {
+  if (itself_.is_open() && is_still_at(itself_.fd(), path_)) return;
+  itself_ = lock_itself(path_);
 }
 
 }  // namespace contcore

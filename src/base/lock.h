@@ -3,11 +3,14 @@
 
 #include <string>
 
+#include "base/file.h"
+
 namespace contcore {
 
 /// Holds the right to change the file at `path`, through a lock on a file beside it (PATH.lock)
-/// that goes with this object, or with the process. Throws Error (kInput) when somebody else has
-/// it.
+/// and one on the file itself, which go with this object, or with the process. Links are followed,
+/// and a second name of the same file is the same file. Throws Error (kInput) when somebody else
+/// has it. What a killed writer left is removed.
 class FileLock {
  public:
   explicit FileLock(const std::string& path);
@@ -15,9 +18,14 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
+  /// The file was replaced by a new one of ours: that is what is held from now on. To be called
+  /// after saving. Throws Error as the constructor.
+  void renew();
+
  private:
-  std::string lock_path_;
-  int fd_ = -1;
+  std::string path_;
+  File beside_;
+  File itself_;  // not open while there is no such file
 };
 
 }  // namespace contcore

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/file_system.h"
 #include "base/refuse.h"
 #include "contcore/error.h"
 
@@ -311,7 +312,7 @@ std::vector<std::uint64_t> shape_of(const std::string& path, std::size_t values,
 NpyVectors::NpyVectors(const std::string& path) {
   const OpenFile open = open_regular(path, "an .npy file (numpy.save makes one)");
   bytes_ = open.bytes;
-  mapped_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, open.file.fd(), 0);
+  mapped_ = file_system().map(open.file.fd(), bytes_);
   if (mapped_ == MAP_FAILED) {
     mapped_ = nullptr;
     refuse(path, fmt::format("cannot be mapped into memory: {}", std::strerror(errno)));

@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::size_t kMostHeader = std::size_t{4} << 20;
+constexpr std::size_t kMostHeader = std::size_t{64} << 20;
 constexpr std::size_t kMostBytes = std::size_t{1} << 40;
 constexpr std::size_t kHashDigits = 64;
 constexpr char kChecksum[] = "sha256";
@@ -62,16 +62,23 @@ std::size_t size_of(const std::vector<std::size_t>& shape, std::size_t most) {
 
 std::string write_safetensors(const std::string& path,
                               const std::map<std::string, std::string>& metadata,
-                              const std::vector<TensorView>& tensors) {
+                              const std::vector<TensorView>& tensors,
+                              const std::function<void(const std::string&)>& check) {
   std::string header = header_of(metadata, tensors);
   const std::uint64_t length = header.size();
+  if (length > kMostHeader) {
+    refuse(path,
+           fmt::format("cannot be written: its text has {} bytes, more than the {} that would "
+                       "be read again",
+                       length, kMostHeader));
+  }
   std::vector<std::span<const std::byte>> parts;
   parts.push_back(std::as_bytes(std::span(&length, 1)));
   parts.push_back(std::as_bytes(std::span(header)));
   for (const TensorView& tensor : tensors) parts.push_back(tensor.bytes);
   const std::string digits = sha256(parts);
   header.replace(header.find(mark(zeros())), mark(zeros()).size(), mark(digits));
-  write_whole(path, parts);
+  write_whole(path, parts, check);
   return digits;
 }
 

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -32,11 +33,13 @@ struct TensorView {
       : name(std::move(n)), dtype("I32"), shape(std::move(s)), bytes(std::as_bytes(values)) {}
 };
 
-/// Writes a file whole or not at all, and returns its checksum. Throws Error (kInput) naming the
-/// file and the reason.
+/// Writes a file whole or not at all, and returns its checksum; `check` as write_whole() has it.
+/// Throws Error (kInput) naming the file and the reason; also, before a byte is written, for more
+/// text than would be read again.
 std::string write_safetensors(const std::string& path,
                               const std::map<std::string, std::string>& metadata,
-                              const std::vector<TensorView>& tensors);
+                              const std::vector<TensorView>& tensors,
+                              const std::function<void(const std::string&)>& check = {});
 
 /// A file that was read, whole and found sound.
 class Safetensors {

@@ -10,11 +10,13 @@
 #include <utility>
 
 #include "backbone/fetch.h"
+#include "base/file.h"
 #include "base/peak_memory.h"
 #include "base/rows.h"
 #include "contcore/error.h"
 #include "detector/feature_store.h"
 #include "detector/in_order.h"
+#include "detector/lessons.h"
 #include "detector/parts.h"
 
 namespace contcore {
@@ -74,9 +76,23 @@ Detector::Detector(const DetectorOptions& options) {
       std::make_unique<Parts>(std::move(backbone), options.geometry, embedding, std::move(memory));
 }
 
-Detector Detector::open(const std::string& path, const std::string& backbone_file,
-                        std::string* checksum) {
-  Memory memory = Memory::open(path, checksum);
+Detector Detector::open(const std::string& path, const std::string& backbone,
+                        std::size_t* lessons) {
+  SavedMemory saved = open_saved(path);
+  auto parts = Parts::with_backbone(std::move(saved.memory), path, backbone);
+  parts->path = path;
+  parts->folded = saved.folded;
+  if (!saved.records.empty()) {
+    Threads threads;
+    replay(parts->memory, parts->extractor, saved.records, journal_of(path), threads);
+  }
+  if (lessons != nullptr) *lessons = saved.records.size();
+  return Detector(std::move(parts));
+}
+
+std::unique_ptr<Detector::Parts> Detector::Parts::with_backbone(Memory memory,
+                                                                const std::string& path,
+                                                                const std::string& backbone_file) {
   const auto said = [&](const std::string& key) -> const std::string& {
     const auto found = memory.source.find(key);
     if (found != memory.source.end()) return found->second;
@@ -109,12 +125,18 @@ Detector Detector::open(const std::string& path, const std::string& backbone_fil
                     "make",
                     path, said("neighbourhood")));
   }
-  return Detector(
-      std::make_unique<Parts>(std::move(backbone), geometry, embedding, std::move(memory)));
+  return std::make_unique<Parts>(std::move(backbone), geometry, embedding, std::move(memory));
 }
 
 const Memory& Detector::memory() const { return parts_->memory; }
-void Detector::save(const std::string& path) const { parts_->memory.save(path); }
+
+void Detector::save(const std::string& path) const {
+  const bool same = !parts_->path.empty() && real_path(parts_->path) == real_path(path);
+  const bool folded = same && parts_->folded;
+  parts_->memory.save(path, folded ? parts_->folded->text() : "");
+  if (folded) remove_journal(journal_of(path));
+}
+
 void Detector::shrink(std::size_t count, Threads& threads) {
   parts_->memory = parts_->memory.shrink(count, threads);
 }

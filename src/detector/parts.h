@@ -1,12 +1,15 @@
 // What a detector is made of, and what it does with the patches of one image.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "contcore/detector.h"
 #include "detector/extractor.h"
+#include "memory/journal.h"
 
 namespace contcore {
 
@@ -15,6 +18,13 @@ struct Detector::Parts {
       : extractor(std::move(backbone), geometry, embedding), memory(std::move(m)) {}
   Extractor extractor;
   Memory memory;
+  std::string path;                   // it was opened from; empty: none
+  std::optional<JournalMark> folded;  // what of the journal beside that is in the memory
+
+  /// The backbone that `memory`, of the file `path`, was learned with. Throws Error as
+  /// Detector::open.
+  static std::unique_ptr<Parts> with_backbone(Memory memory, const std::string& path,
+                                              const std::string& backbone);
 };
 
 /// What the backbone of a memory is, for people.

@@ -55,6 +55,12 @@ std::vector<std::size_t> spread(const std::vector<std::size_t>& images, std::siz
 
 }  // namespace
 
+bool is_threshold(const SetThreshold& set) {
+  if (set.score && !(*set.score > 0 && std::isfinite(*set.score))) return false;
+  if (set.false_alarms && !(*set.false_alarms > 0 && *set.false_alarms < 1)) return false;
+  return !(set.score && set.false_alarms);
+}
+
 std::size_t Calibration::budget(std::size_t capacity) {
   return std::max<std::size_t>(1000, capacity / 10);
 }

@@ -21,6 +21,9 @@ struct HeldOut {
   Vectors patches;
 };
 
+/// Whether a person could have meant it.
+bool is_threshold(const SetThreshold& set);
+
 class Calibration {
  public:
   static constexpr std::size_t kMostImages = 64;   // of a task

@@ -12,7 +12,8 @@
 //   calibration.image    I32 c       the image each is of
 //
 // and this text: "format", "capacity", "consolidate", "q", "greedy_order", "tasks" (a JSON list),
-// and one entry "source.NAME" for all that says where the features come from.
+// "journal" (memory/journal.h) where lessons came from one, and one entry "source.NAME" for all
+// that says where the features come from.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,6 +35,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kFormat[] = "contcore memory 1";
+constexpr char kJournal[] = "journal";
 constexpr std::string_view kSource = "source.";
 constexpr std::size_t kMostDimension = std::size_t{1} << 20;
 
@@ -60,6 +62,10 @@ std::string tasks_text(const std::vector<TaskRecord>& tasks) {
                     {"epsilon_hat", task.epsilon_hat},
                     {"covering", covering_text(task.covering)},
                     {"learned", task.learned}});
+    if (task.set.score) list.back()["threshold"] = {{"score", *task.set.score}};
+    if (task.set.false_alarms) {
+      list.back()["threshold"] = {{"false_alarms", *task.set.false_alarms}};
+    }
   }
   return list.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -68,6 +74,15 @@ std::string tasks_text(const std::vector<TaskRecord>& tasks) {
 // that is out of range in an undefined way.
 std::uint64_t read_count(const Json& entry, const char* key) {
   return entry.at(key).get_ref<const Json::number_unsigned_t&>();
+}
+
+SetThreshold read_threshold(const Json& entry) {
+  SetThreshold set;
+  const auto found = entry.find("threshold");
+  if (found == entry.end()) return set;
+  if (found->contains("score")) set.score = found->at("score").get<float>();
+  if (found->contains("false_alarms")) set.false_alarms = found->at("false_alarms").get<double>();
+  return set;
 }
 
 std::vector<TaskRecord> read_tasks(const std::string& text) {
@@ -83,6 +98,7 @@ std::vector<TaskRecord> read_tasks(const std::string& text) {
     task.epsilon_hat = entry.at("epsilon_hat").get<float>();
     task.covering = read_covering(entry);
     task.learned = entry.at("learned").get<std::string>();
+    task.set = read_threshold(entry);
     tasks.push_back(std::move(task));
   }
   return tasks;
@@ -226,7 +242,7 @@ Calibration read_calibration(const Reader& reader, std::size_t dimension, std::s
 
 }  // namespace
 
-std::string Memory::save(const std::string& path) const {
+std::string Memory::save(const std::string& path, const std::string& journal) const {
   const std::size_t n = size();
   const std::size_t d = dimension();
   const Joined all = state_->joined();
@@ -238,7 +254,17 @@ std::string Memory::save(const std::string& path) const {
   text["q"] = fmt::format("{}", consolidation().q);
   text["greedy_order"] = state_->greedy_order ? "yes" : "no";
   text["tasks"] = tasks_text(tasks());
+  if (!journal.empty()) text[kJournal] = journal;
   for (const auto& [key, value] : source) text[std::string(kSource) + key] = value;
+  // Whatever is wrong with it, the last good file is still there then.
+  const auto read_back = [&](const std::string& written) {
+    try {
+      open(written);
+    } catch (const Error& error) {
+      refuse(path, fmt::format("what was written cannot be read back, so the file is as before: {}",
+                               error.what()));
+    }
+  };
   return write_safetensors(
       path, text,
       {{"vectors", {n, d}, std::span<const float>(all.vectors.data(), n * d)},
@@ -250,12 +276,16 @@ std::string Memory::save(const std::string& path) const {
        {"calibration.first", {held.first.size()}, std::span<const float>(held.first)},
        {"calibration.score", {held.score.size()}, std::span<const float>(held.score)},
        {"calibration.patches", {held.image.size(), d}, std::span<const float>(held.patches)},
-       {"calibration.image", {held.image.size()}, std::span<const std::int32_t>(held.image)}});
+       {"calibration.image", {held.image.size()}, std::span<const std::int32_t>(held.image)}},
+      read_back);
 }
 
-Memory Memory::open(const std::string& path, std::string* checksum) {
+Memory Memory::open(const std::string& path, Saved* saved) {
   const Reader reader(path);
-  if (checksum != nullptr) *checksum = reader.text("sha256");
+  if (saved != nullptr) {
+    const auto& metadata = reader.file().metadata();
+    *saved = {reader.text("sha256"), metadata.contains(kJournal) ? metadata.at(kJournal) : ""};
+  }
   auto state = std::make_unique<State>();
   const double capacity = reader.number("capacity");
   state->how = {reader.rule(), reader.number("q")};
@@ -279,7 +309,8 @@ Memory Memory::open(const std::string& path, std::string* checksum) {
   }
   for (const TaskRecord& task : state->tasks) {
     const bool fine = task.covering >= 0 && task.epsilon >= 0 && std::isfinite(task.epsilon) &&
-                      task.epsilon_hat >= 0 && std::isfinite(task.epsilon_hat);
+                      task.epsilon_hat >= 0 && std::isfinite(task.epsilon_hat) &&
+                      is_threshold(task.set);
     if (!fine) reader.wrong("tasks");
   }
   state->order.resize(n);

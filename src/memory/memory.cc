@@ -21,10 +21,6 @@ namespace contcore {
 namespace {
 
 void check(VectorView features, const LearnHow& how, std::size_t dimension) {
-  // The file's text is JSON, which knows no other names.
-  if (!is_utf8(how.task)) {
-    throw Error(Error::Kind::kInput, "the task's name is not UTF-8; give it another");
-  }
   if (features.rows == 0) {
     throw Error(Error::Kind::kInput, fmt::format("task '{}': no features to learn from", how.task));
   }
@@ -47,6 +43,23 @@ void add_record(TaskRecord& record, const TaskRecord& more) {
   record.epsilon = std::max(record.epsilon, more.epsilon);
   record.epsilon_hat = std::max(record.epsilon_hat, more.epsilon_hat);
   record.learned = std::max(record.learned, more.learned);
+  if (!record.set.score && !record.set.false_alarms) record.set = more.set;
+}
+
+void check_name(const std::vector<TaskRecord>& tasks, const std::string& task) {
+  constexpr std::size_t kMostTasks = 10000;  // so that the file's text stays within what is read
+  const bool known = std::any_of(tasks.begin(), tasks.end(),
+                                 [&](const TaskRecord& record) { return record.name == task; });
+  if (known) return;
+  // The file's text is JSON, which knows no other names.
+  if (!is_utf8(task)) {
+    throw Error(Error::Kind::kInput, "the task's name is not UTF-8; give it another");
+  }
+  if (tasks.size() < kMostTasks) return;
+  throw Error(Error::Kind::kInput,
+              fmt::format("task '{}': the memory has {} tasks already, and no room for another; "
+                          "learn it into another memory",
+                          task, tasks.size()));
 }
 
 float median(std::vector<float> values) {
@@ -150,8 +163,11 @@ double Memory::certificate() const {
   return largest;
 }
 
+void Memory::check_task(const std::string& task) const { check_name(state_->tasks, task); }
+
 void Memory::learn(VectorView features, const LearnHow& how, Threads& threads) {
   check(features, how, state_->dimension);
+  check_task(how.task);
   state_ = state_->how.rule == Consolidate::Rule::kPaper
                ? state_->learn_paper(features, how, threads)
                : state_->learn_share(features, how, threads);
@@ -159,6 +175,7 @@ void Memory::learn(VectorView features, const LearnHow& how, Threads& threads) {
 
 void Memory::learn_online(VectorView features, const LearnHow& how, Threads& threads) {
   check(features, how, state_->dimension);
+  check_task(how.task);
   const bool paper = state_->how.rule == Consolidate::Rule::kPaper;
   const std::size_t n = picks_of(how.p, features.rows);
   const bool worth = paper
@@ -241,7 +258,28 @@ std::optional<Threshold> Memory::threshold(std::size_t task, double false_alarms
         fmt::format("a rate of false alarms of {} cannot be; it is from 0 to 1", false_alarms));
   }
   if (task >= tasks().size()) return std::nullopt;
-  return state_->calibration.threshold(static_cast<std::int32_t>(task), false_alarms);
+  const SetThreshold& set = tasks()[task].set;
+  std::optional<Threshold> result = state_->calibration.threshold(
+      static_cast<std::int32_t>(task), set.false_alarms.value_or(false_alarms));
+  if (set.score) {
+    if (!result) result.emplace();
+    result->score = *set.score;
+    result->by_hand = true;
+  }
+  return result;
+}
+
+void Memory::set_threshold(const std::string& task, const SetThreshold& set) {
+  const auto known = std::find_if(state_->tasks.begin(), state_->tasks.end(),
+                                  [&](const TaskRecord& record) { return record.name == task; });
+  if (known == state_->tasks.end()) {
+    throw Error(Error::Kind::kUsage, fmt::format("there is no task '{}' in this memory", task));
+  }
+  if (!is_threshold(set)) {
+    throw Error(Error::Kind::kUsage,
+                "a threshold is a score above 0, or a rate of false alarms between 0 and 1");
+  }
+  known->set = set;
 }
 
 std::optional<std::size_t> Memory::recognise(VectorView patches) const {
@@ -334,6 +372,7 @@ Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Thr
   next.tasks = a.tasks();
   std::vector<std::int32_t> renamed;  // tasks of b
   for (const TaskRecord& record : b.tasks()) {
+    check_name(next.tasks, record.name);
     renamed.push_back(next.task_index(record.name));
     add_record(next.tasks[static_cast<std::size_t>(renamed.back())], record);
   }

@@ -9,6 +9,7 @@
 
 #include "contcore/error.h"
 #include "serve/api_parts.h"
+#include "serve/clock.h"
 #include "serve/service.h"
 
 namespace contcore {
@@ -47,18 +48,13 @@ bool is_own_host(std::string_view host) {
 Api::Api(const ServiceOptions& options, Line& line, Store& store)
     : options_(options), line_(line), store_(store), routes_(routes(options.http.body)) {
   if (options.rate > 0) rate_.emplace(options.rate, std::max(1.0, 2 * options.rate));
-  for (const auto& [key, value] : store_.settings()) {
-    constexpr std::string_view kPrefix = "threshold/";
-    if (!key.starts_with(kPrefix)) continue;
-    const Json set = Json::parse(value, nullptr, false);
-    if (!set.is_object()) continue;
-    SetThreshold& threshold = set_[key.substr(kPrefix.size())];
-    if (const auto at = set.find("score"); at != set.end() && at->is_number()) {
-      threshold.score = at->get<float>();
-    }
-    if (const auto at = set.find("false_alarms"); at != set.end() && at->is_number()) {
-      threshold.false_alarms = at->get<double>();
-    }
+  for (const auto& [id, time] : line_.good()) note_good(id, with_milliseconds(time));
+  line_.before_fold([this] { store_good(); });
+  take_over_thresholds();
+  try {
+    store_good();
+  } catch (const Error& error) {
+    if (options_.note) options_.note(error.what());  // before the journal is begun anew it must
   }
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   Executor::Options how;
@@ -103,7 +99,7 @@ std::vector<Api::Route> Api::routes(std::size_t image) {
       {"PUT",
        {v1, "tasks", any, "threshold"},
        &Api::set_threshold,
-       kClerk,
+       kLearner,
        Role::kAdmin,
        kJsonBytes},
       {"GET", {v1, "history"}, &Api::history, kClerk, look, 0},

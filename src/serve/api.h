@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -27,12 +28,6 @@
 namespace contcore {
 
 struct ServiceOptions;
-
-/// A limit that a person has set for a task.
-struct SetThreshold {
-  std::optional<float> score;
-  std::optional<double> false_alarms;
-};
 
 class Api {
  public:
@@ -107,7 +102,11 @@ class Api {
   Patches extract(const Image& picture, Threads& threads) const;
   Seen inspect_image(std::string_view bytes, const std::string& task, const std::string& source,
                      Threads& threads);
-  bool learn(std::string_view bytes, const std::string& task, Threads& threads);
+  bool learn(const Lesson& lesson, Threads& threads);
+  bool take(const Lesson& lesson, VectorView patches, Threads& threads);
+  void note_good(std::int64_t id, const std::string& time);
+  void store_good();
+  void take_over_thresholds();
   StoredInspection stored(const Params& params);
   struct Layers {
     Map map;
@@ -115,7 +114,6 @@ class Api {
   };
   Layers layers(const StoredInspection& row);
   nlohmann::json task(const Memory& memory, std::size_t task, const TaskState& state);
-  std::optional<Threshold> threshold_of(const Memory& memory, std::size_t task, bool* manual);
   void idle(Threads& threads);
   void sample();
   void stop_learning(const std::string& reason);
@@ -131,9 +129,9 @@ class Api {
   std::optional<RateLimit> rate_;  // for the server's thread alone
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 
-  mutable std::mutex mutex_;  // of what follows
-  std::map<std::string, SetThreshold> set_;
-  std::string stopped_;  // why nothing is learned; empty: it is
+  mutable std::mutex mutex_;                  // of what follows
+  std::map<std::int64_t, std::string> good_;  // inspections that the journal has and the store not
+  std::string stopped_;                       // why nothing is learned; empty: it is
   bool learning_ = false;
   std::chrono::steady_clock::time_point learned_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point sampled_;

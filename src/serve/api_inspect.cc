@@ -81,15 +81,11 @@ Api::Seen Api::inspect_image(std::string_view bytes, const std::string& task,
     options.task = task;
     const Inspection judged = judge(*memory, patches.vectors.view(), distances, options);
     row.score = judged.score;
-    row.verdict = "unknown";
     if (judged.task) {
       row.task = memory->tasks()[*judged.task].name;
-      bool manual = false;
-      if (const auto threshold = threshold_of(*memory, *judged.task, &manual)) {
-        row.threshold = threshold->score;
-        row.verdict = row.score > threshold->score ? "defect" : "good";
-      }
+      if (judged.threshold) row.threshold = judged.threshold->score;
     }
+    row.verdict = verdict(judged);
   }
   row.time = utc_now_ms();
   row.source = source;
@@ -180,6 +176,12 @@ HttpResponse Api::inspections(const HttpRequest& request, const Params& /*params
 StoredInspection Api::stored(const Params& params) {
   auto row = store_.find(number_of(params[0], 404));
   if (!row) throw Refusal{404, "there is no such inspection, or not any more"};
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (const auto good = good_.find(row->id); good != good_.end() && !row->learned) {
+    row->learned = true;
+    row->feedback = "good";
+    row->feedback_time = good->second;
+  }
   return *row;
 }
 

@@ -50,24 +50,36 @@ void Api::resume_learning(Threads& threads) {
   if (options_.note) options_.note("learning goes on");
 }
 
-bool Api::learn(std::string_view bytes, const std::string& task, Threads& threads) {
-  const Image picture = decode(bytes);
-  resume_learning(threads);
+bool Api::learn(const Lesson& lesson, Threads& threads) {
+  const Image picture = decode(lesson.image);
   // Alone: a crew that works in step would wait for whichever of it the inspections hold up.
   Threads alone(1);
   const Patches patches = extract(picture, alone);
+  return take(lesson, patches.vectors.view(), threads);
+}
+
+bool Api::take(const Lesson& lesson, VectorView patches, Threads& threads) {
+  resume_learning(threads);
+  try {
+    line_.memory()->check_task(lesson.task);
+  } catch (const Error& error) {
+    throw Refusal{409, error.what()};
+  }
   bool held = false;
   try {
-    held = line_.learn_image(bytes, patches.vectors.view(), task, threads);
+    held = line_.take(lesson, patches, threads);
   } catch (const Error& error) {
     stop_learning(error.what());
     throw Refusal{503, fmt::format("nothing is learned: {}", error.what())};
   }
+  if (lesson.inspection != 0) note_good(lesson.inspection, utc_now_ms());
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     learned_ = Clock::now();
   }
-  metrics_.counter("contcore_learned_images_total", "Images learned one at a time").add();
+  if (!lesson.threshold) {
+    metrics_.counter("contcore_learned_images_total", "Images learned one at a time").add();
+  }
   if (line_.unsaved() >= kFoldAfter) {
     try {
       line_.fold(threads);
@@ -77,6 +89,30 @@ bool Api::learn(std::string_view bytes, const std::string& task, Threads& thread
     }
   }
   return held;
+}
+
+// What the journal says of an inspection the store is to say too, sooner or later: it does before
+// the journal is begun anew.
+void Api::note_good(std::int64_t id, const std::string& time) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  good_.insert_or_assign(id, time);
+}
+
+void Api::store_good() {
+  std::map<std::int64_t, std::string> good;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    good = good_;
+  }
+  if (good.empty()) return;
+  for (const auto& [id, time] : good) {
+    const auto row = store_.find(id);
+    // A person may have called it something else since; that was stored after this was.
+    if (row && !row->learned) store_.called_good(id, time);
+  }
+  store_.flush();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [id, time] : good) good_.erase(id);
 }
 
 // From time to time, when nothing is to be learned.
@@ -109,7 +145,10 @@ void Api::idle(Threads& threads) {
 
 HttpResponse Api::learn_image(const HttpRequest& request, const Params& params, Threads& threads) {
   const std::string& name = task_name(params[0]);
-  const bool held = learn(image_of(request), name, threads);
+  Lesson lesson;
+  lesson.task = name;
+  lesson.image = image_of(request);
+  const bool held = learn(lesson, threads);
   const auto memory = line_.memory();
   const auto& tasks = memory->tasks();
   const auto found = std::find_if(tasks.begin(), tasks.end(),
@@ -131,9 +170,20 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Thr
     const auto kept = store_.image(row.id);
     if (!kept) throw Refusal{409, "its image is not kept any more, so it cannot be learned"};
     if (row.task.empty()) throw Refusal{409, "it belongs to no task, so it cannot be learned"};
-    learn(kept->bytes, row.task, threads);
-    store_.learned(row.id);
+    Lesson lesson;
+    lesson.task = row.task;
+    lesson.image = kept->bytes;
+    lesson.may_hold_out = false;  // it was a false alarm, or it would not be taught: no yardstick
+    lesson.inspection = row.id;
+    learn(lesson, threads);
+    try {
+      store_good();
+    } catch (const Error& error) {
+      if (options_.note) options_.note(error.what());  // it is learned all the same
+    }
+    return json_response(200, as_json(stored(params)));
   }
+  store_good();
   store_.feedback(row.id, label, utc_now_ms());
   return json_response(200, as_json(stored(params)));
 }

@@ -25,12 +25,12 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-Json as_json(const std::optional<Threshold>& threshold, bool manual) {
+Json as_json(const std::optional<Threshold>& threshold) {
   if (!threshold) return nullptr;
   return {{"score", threshold->score},
-          {"false_alarms", manual ? Json(nullptr) : Json(threshold->false_alarms)},
+          {"false_alarms", threshold->by_hand ? Json(nullptr) : Json(threshold->false_alarms)},
           {"images", threshold->images},
-          {"manual", manual}};
+          {"manual", threshold->by_hand}};
 }
 
 std::size_t index_of(const Memory& memory, const std::string& name) {
@@ -144,27 +144,9 @@ HttpResponse Api::status(const HttpRequest& request, const Params& /*params*/,
             {"uptime_seconds", seconds_since(started_)}});
 }
 
-std::optional<Threshold> Api::threshold_of(const Memory& memory, std::size_t task, bool* manual) {
-  SetThreshold set;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = set_.find(memory.tasks()[task].name);
-    if (found != set_.end()) set = found->second;
-  }
-  *manual = set.score.has_value();
-  std::optional<Threshold> threshold =
-      memory.threshold(task, set.false_alarms.value_or(options_.false_alarms));
-  if (set.score) {
-    if (!threshold) threshold.emplace();
-    threshold->score = *set.score;
-  }
-  return threshold;
-}
-
 Json Api::task(const Memory& memory, std::size_t t, const TaskState& state) {
   const TaskRecord& task = memory.tasks()[t];
-  bool manual = false;
-  const std::optional<Threshold> threshold = threshold_of(memory, t, &manual);
+  const std::optional<Threshold> threshold = memory.threshold(t, options_.false_alarms);
   const auto all = static_cast<double>(std::max<std::size_t>(1, memory.size()));
   return {{"name", task.name},
           {"images", task.images},
@@ -176,7 +158,7 @@ Json Api::task(const Memory& memory, std::size_t t, const TaskState& state) {
           {"held_out", state.held_out},
           {"drift", finite(state.drift())},
           {"learned", task.learned},
-          {"threshold", as_json(threshold, manual)}};
+          {"threshold", as_json(threshold)}};
 }
 
 HttpResponse Api::tasks(const HttpRequest& /*request*/, const Params& /*params*/,
@@ -192,17 +174,16 @@ HttpResponse Api::scores(const HttpRequest& /*request*/, const Params& params,
                          Threads& /*threads*/) {
   const auto memory = line_.memory();
   const std::size_t task = index_of(*memory, params[0]);
-  bool manual = false;
-  const auto threshold = threshold_of(*memory, task, &manual);
+  const auto threshold = memory->threshold(task, options_.false_alarms);
   return json_response(200, {{"task", params[0]},
                              {"held_out", memory->held_out_scores(task)},
                              {"good", store_.scores(params[0], "good", kHistogramScores)},
                              {"rejected", store_.scores(params[0], "defect", kHistogramScores)},
-                             {"threshold", as_json(threshold, manual)}});
+                             {"threshold", as_json(threshold)}});
 }
 
 HttpResponse Api::set_threshold(const HttpRequest& request, const Params& params,
-                                Threads& /*threads*/) {
+                                Threads& threads) {
   const Json body = object_of(request);
   SetThreshold set;
   for (const auto& [key, value] : body.items()) {
@@ -217,23 +198,39 @@ HttpResponse Api::set_threshold(const HttpRequest& request, const Params& params
     }
   }
   if (set.score && set.false_alarms) throw Refusal{400, "give a score or a rate, not both"};
+  index_of(*line_.memory(), params[0]);
+  Lesson lesson;
+  lesson.task = params[0];
+  lesson.threshold = set;
+  take(lesson, {}, threads);
   const auto memory = line_.memory();
   const std::size_t task = index_of(*memory, params[0]);
-  const std::string key = "threshold/" + params[0];
-  if (body.empty()) {
-    store_.erase(key);
-  } else {
-    store_.set(key, body.dump());
-  }
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (body.empty()) {
-      set_.erase(params[0]);
-    } else {
-      set_[params[0]] = set;
-    }
-  }
   return json_response(200, this->task(*memory, task, memory->states()[task]));
+}
+
+// Earlier versions kept them in the store, where the memory's other readers do not look.
+void Api::take_over_thresholds() {
+  constexpr std::string_view kPrefix = "threshold/";
+  Threads threads;
+  for (const auto& [key, value] : store_.settings()) {
+    if (!key.starts_with(kPrefix)) continue;
+    Lesson lesson;
+    lesson.task = key.substr(kPrefix.size());
+    SetThreshold& set = lesson.threshold.emplace();
+    const Json kept = Json::parse(value, nullptr, false);
+    if (kept.is_object() && kept.contains("score") && kept["score"].is_number()) {
+      set.score = kept["score"].get<float>();
+    } else if (kept.is_object() && kept.contains("false_alarms") &&
+               kept["false_alarms"].is_number()) {
+      set.false_alarms = kept["false_alarms"].get<double>();
+    }
+    try {
+      line_.take(lesson, {}, threads);
+    } catch (const Error& error) {
+      if (error.kind() != Error::Kind::kUsage) throw;  // of a task that is gone, or no number
+    }
+    store_.erase(key);
+  }
 }
 
 HttpResponse Api::history(const HttpRequest& request, const Params& /*params*/,
@@ -248,9 +245,7 @@ HttpResponse Api::history(const HttpRequest& request, const Params& /*params*/,
   Json list = Json::array();
   std::vector<StoredSample> samples;
   try {
-    std::string since = given("since");
-    if (since.size() == 20 && since.back() == 'Z') since.replace(19, 1, ".000Z");
-    samples = store_.samples(since, n);
+    samples = store_.samples(with_milliseconds(given("since")), n);
   } catch (const Error& error) {
     throw Refusal{400, error.what()};
   }

@@ -25,4 +25,10 @@ inline std::string utc_now_ms() {
                      (now - whole).count());
 }
 
+/// The second from the first.
+inline std::string with_milliseconds(std::string time) {
+  if (time.size() == 20 && time.back() == 'Z') time.replace(19, 1, ".000Z");
+  return time;
+}
+
 }  // namespace contcore

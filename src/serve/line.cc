@@ -4,46 +4,15 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "base/refuse.h"
 #include "contcore/error.h"
-#include "detector/in_order.h"
 #include "serve/clock.h"
 
 namespace contcore {
 namespace {
-
-using Json = nlohmann::json;
-
-// A record is a line of JSON that says what is learned, and the image's bytes.
-std::string record_of(const std::string& task, const std::string& time, std::string_view image) {
-  std::string record =
-      Json{{"task", task}, {"time", time}}.dump(-1, ' ', false, Json::error_handler_t::replace);
-  record += '\n';
-  record += image;
-  return record;
-}
-
-struct Recorded {
-  std::string task;
-  std::string time;
-  std::string_view image;
-};
-
-Recorded read_record(std::string_view record, const std::string& path) {
-  const std::size_t end = record.find('\n');
-  const Json head = Json::parse(record.substr(0, end), nullptr, false);
-  if (end == record.npos || !head.is_object() || !head.contains("task") ||
-      !head["task"].is_string() || !head.contains("time") || !head["time"].is_string()) {
-    throw Error(Error::Kind::kDamaged,
-                fmt::format("{}: has a record that this version does not know; use the version "
-                            "that wrote it",
-                            path));
-  }
-  return {head["task"].get<std::string>(), head["time"].get<std::string>(), record.substr(end + 1)};
-}
 
 void prepare_to_search(const Memory& memory, Threads& threads) {
   if (memory.size() == 0) return;
@@ -51,40 +20,52 @@ void prepare_to_search(const Memory& memory, Threads& threads) {
   memory.distances(one.view(), threads);
 }
 
-LearnOptions online(const std::string& task) {
-  LearnOptions options;
-  options.task = task;
-  return options;
+std::string checksum_of(const std::string& path) {
+  Memory::Saved saved;
+  try {
+    Memory::open(path, &saved);
+  } catch (const Error&) {
+    return "";  // none of ours
+  }
+  return saved.checksum;
 }
 
 }  // namespace
 
-Line::Line(const LineOptions& options, Threads& threads) : path_(options.memory), lock_(path_) {
-  std::string checksum;
+Line::Line(const LineOptions& options, Threads& threads)
+    : path_(real_path(options.memory)), lock_(path_) {
+  std::optional<JournalMark> folded;
+  const std::string journal = journal_of(path_);
   if (std::filesystem::exists(path_)) {
-    parts_ = Detector::open(path_, options.backbone, &checksum).take_apart();
+    Memory::Saved saved;
+    Memory memory = Memory::open(path_, &saved);
+    folded = mark_of(saved, path_);
+    checksum_ = saved.checksum;
+    parts_ = Detector::Parts::with_backbone(std::move(memory), path_, options.backbone);
   } else {
+    read_journal(journal, {}, {});  // whose memory is gone: not to be taken for ours
     DetectorOptions settings = options.settings;
     if (!options.backbone.empty()) settings.backbone = options.backbone;
     parts_ = Detector(settings).take_apart();
-    checksum = parts_->memory.save(path_);
+    checksum_ = parts_->memory.save(path_);
+    lock_.renew();
     remark_ = "new memory, backbone " + backbone_text(parts_->memory);
   }
+  saved_as_ = FileIdentity(path_);
   current_ = std::make_shared<Side>(std::move(parts_->memory));
-  Journal::Opened opened = Journal::open(path_ + ".journal", journal_parent(checksum));
+  Journal::Opened opened = Journal::open(journal, journal_parent(checksum_), folded);
   journal_ = std::move(opened.journal);
-  const std::size_t unusable = replay(opened.records, threads);
-  if (!opened.records.empty()) current_->memory.recalibrate(threads);
+  Replayed replayed = replay(current_->memory, parts_->extractor, opened.records, journal, threads);
+  good_ = std::move(replayed.good);
   prepare_to_search(current_->memory, threads);
   spare_ = std::make_shared<Side>(current_->memory.copy());
   unsaved_ = opened.records.size();
   const auto add = [&](const std::string& text) {
     remark_ += (remark_.empty() ? "" : "; ") + text;
   };
-  if (unsaved_ > 0) add(fmt::format("{} images replayed from the journal", opened.records.size()));
-  if (unusable > 0) add(fmt::format("{} of them could not be used", unusable));
-  if (opened.torn) add("the journal's last write was cut short: an image never acknowledged");
-  if (opened.stale) add("a journal of another memory was put aside");
+  if (unsaved_ > 0) add(fmt::format("{} lessons replayed from the journal", opened.records.size()));
+  if (replayed.unusable > 0) add(fmt::format("{} of them could not be used", replayed.unusable));
+  if (opened.torn) add("the journal's last write was cut short: a lesson never acknowledged");
 }
 
 Line::~Line() = default;
@@ -98,55 +79,22 @@ std::shared_ptr<const Memory> Line::memory() const {
           }};
 }
 
-// Returns how many could not be used: they could not be learned when they came either, and so were
-// not acknowledged.
-std::size_t Line::replay(const std::vector<std::string>& records, Threads& threads) {
-  struct Replayed {
-    Recorded record;
-    std::optional<Patches> patches;
-  };
-  std::size_t unusable = 0;
-  const std::string name = path_ + ".journal";
-  run_in_order<Replayed>(
-      threads, records.size(), threads.count(),
-      [&](std::size_t i, std::size_t) {
-        Replayed made{read_record(records[i], name), {}};
-        const auto* bytes = reinterpret_cast<const std::uint8_t*>(made.record.image.data());
-        Threads alone(1);
-        try {
-          const Image image = decode_image({bytes, made.record.image.size()}, name);
-          made.patches = parts_->extractor.extract(image, alone);
-        } catch (const Error& error) {
-          if (error.kind() != Error::Kind::kInput) throw;
-        }
-        return made;
-      },
-      [&](std::size_t, Replayed& made) {
-        Threads alone(1);  // the crew is at work on the next ones
-        try {
-          if (!made.patches) throw Error(Error::Kind::kInput, name);
-          learn_patches(current_->memory, made.patches->vectors.view(), online(made.record.task),
-                        made.record.time, alone);
-        } catch (const Error& error) {
-          if (error.kind() != Error::Kind::kInput) throw;
-          ++unusable;
-        }
-      });
-  return unusable;
-}
-
-bool Line::learn_image(std::string_view bytes, VectorView patches, const std::string& task,
-                       Threads& threads) {
+bool Line::take(Lesson lesson, VectorView patches, Threads& threads) {
   if (journal_->broken()) fold(threads);
   catch_up(threads);
-  const std::string time = utc_now();
-  journal_->append(record_of(task, time, bytes));
+  lesson.time = utc_now();
+  // What cannot be learned must not be in the journal.
+  check_lesson(spare_->memory, lesson);
+  journal_->append(as_record(lesson));
   ++unsaved_;
   auto copy = std::make_shared<Vectors>(patches.rows, patches.cols);
-  std::copy_n(patches.row(0, nullptr), patches.rows * patches.cols, copy->data());
+  if (patches.rows > 0) {
+    std::copy_n(patches.row(0, nullptr), patches.rows * patches.cols, copy->data());
+  }
+  lesson.image = {};
   return publish(
-      [copy, task, time](Memory& memory, Threads& crew) {
-        const bool held = learn_patches(memory, copy->view(), online(task), time, crew);
+      [copy, lesson](Memory& memory, Threads& crew) {
+        const bool held = take_lesson(memory, lesson, copy->view(), crew);
         memory.recalibrate(crew);  // the next verdict goes by what is known now
         return held;
       },
@@ -166,7 +114,7 @@ void Line::learn_batch(const Batch& batch, const std::string& task, Threads& thr
   if (!batch.held_ends.empty()) next.hold_out(batch.held, batch.held_ends, task, threads);
   next.recalibrate(threads);
   prepare_to_search(next, threads);
-  const std::string checksum = next.save(path_);
+  const std::string checksum = save(next);
   publish_whole(std::move(next));
   try {
     begin_journal(checksum);
@@ -178,7 +126,30 @@ void Line::learn_batch(const Batch& batch, const std::string& task, Threads& thr
 void Line::fold(Threads& threads) {
   catch_up(threads);
   if (unsaved_ == 0 && !journal_->broken()) return;
-  begin_journal(current_->memory.save(path_));
+  begin_journal(save(current_->memory));
+}
+
+// Saves what has all lessons of the journal in it.
+std::string Line::save(const Memory& memory) {
+  if (before_fold_) before_fold_();
+  const FileIdentity there(path_);
+  if (there != saved_as_ && there != FileIdentity("") && checksum_of(path_) != checksum_) {
+    refuse(path_,
+           "was replaced by another file while it is served, which is not overwritten; stop "
+           "the service to choose between the two (its lessons are in the journal)");
+  }
+  const JournalMark mark = journal_->mark();
+  try {
+    checksum_ = memory.save(path_, mark.records > 0 ? mark.text() : "");
+  } catch (const Error&) {
+    // It may have failed after the new file took its place.
+    if (FileIdentity(path_) != there) checksum_ = checksum_of(path_);
+    saved_as_ = FileIdentity(path_);
+    throw;
+  }
+  saved_as_ = FileIdentity(path_);
+  lock_.renew();
+  return checksum_;
 }
 
 void Line::begin_journal(const std::string& checksum) {

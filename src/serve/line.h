@@ -7,12 +7,14 @@
 //
 // A single image that is learned is first written to the journal beside the memory's file, as it
 // came; learning is deterministic, so replaying the journal gives the same memory. From time to
-// time the memory is saved whole and the journal begun anew.
+// time the memory is saved whole and the journal begun anew. The journal is the truth: what other
+// files say of its lessons follows from it, and is written before it is begun anew.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -21,11 +23,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/file.h"
 #include "base/lock.h"
 #include "contcore/detector.h"
 #include "contcore/progress.h"
+#include "detector/lessons.h"
 #include "detector/parts.h"
-#include "serve/journal.h"
+#include "memory/journal.h"
 
 namespace contcore {
 
@@ -42,6 +46,14 @@ class Line {
   Line(const LineOptions& options, Threads& threads);
   ~Line();
 
+  /// The memory's file, links followed.
+  const std::string& path() const { return path_; }
+  /// Inspections that the journal says were called good and learned, and when.
+  const std::vector<std::pair<std::int64_t, std::string>>& good() const { return good_; }
+  /// Is called before the journal is begun anew, to write down what follows from it elsewhere. If
+  /// it throws, the journal stays, and nothing is saved.
+  void before_fold(std::function<void()> action) { before_fold_ = std::move(action); }
+
   const Extractor& extractor() const { return parts_->extractor; }
   /// The memory as it is now; it stays that way as long as it is held, so hold it briefly.
   std::shared_ptr<const Memory> memory() const;
@@ -49,14 +61,15 @@ class Line {
   /// What was found at the start, for the log; empty when there is nothing to say.
   const std::string& remark() const { return remark_; }
 
-  /// Learns an image (as it came, and its patches) online. On disk and published when it returns.
-  /// True if it was held out. Throws Error (kInput) when the disk does not take it: then the memory
-  /// is as before.
-  bool learn_image(std::string_view bytes, VectorView patches, const std::string& task,
-                   Threads& threads);
+  /// Takes a lesson; its time is now, and `patches` are its image's. On disk and published when it
+  /// returns. True if the image was held out. The memory is as before if this throws: kInput when
+  /// the disk does not take it or the memory has no room for another task, kUsage as
+  /// Memory::set_threshold.
+  bool take(Lesson lesson, VectorView patches, Threads& threads);
 
   /// Learns a batch, of which some images are held out. Saved and published when it returns. Throws
-  /// as Memory::learn, and Error (kInput) when it cannot be saved: the memory is as before.
+  /// as Memory::learn, and Error (kInput) when it cannot be saved (also because another file has
+  /// taken the memory's place, which is not overwritten): the memory is as before.
   struct Batch {
     VectorView features;
     std::size_t images = 0;
@@ -82,7 +95,7 @@ class Line {
   bool publish(const Update& update, Threads& threads);
   void publish_whole(Memory next);
   void catch_up(Threads& threads);
-  std::size_t replay(const std::vector<std::string>& records, Threads& threads);
+  std::string save(const Memory& memory);
   void begin_journal(const std::string& checksum);
 
   std::string path_;
@@ -94,6 +107,10 @@ class Line {
   std::shared_ptr<Side> spare_;
   std::vector<Update> behind_;  // updates that the spare has not seen
   std::unique_ptr<Journal> journal_;
+  std::string checksum_;  // of the file, as it was opened or saved last
+  FileIdentity saved_as_{""};
+  std::function<void()> before_fold_;
+  std::vector<std::pair<std::int64_t, std::string>> good_;
   std::string remark_;
   std::atomic<std::size_t> unsaved_ = 0;
 };

@@ -1,9 +1,11 @@
 #include "serve/service.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <utility>
 
+#include "base/file.h"
 #include "contcore/error.h"
 #include "serve/api.h"
 #include "serve/watch.h"
@@ -33,6 +35,15 @@ Line open_line(const LineOptions& options) {
   return {options, threads};
 }
 
+// It keeps images, so whoever may not read the memory may not read it either.
+std::string place_for_store(const std::string& memory) {
+  const std::string path = memory + ".db";
+  const File fresh(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (fresh.is_open()) share_rights(fresh.fd(), memory);
+  return path;
+}
+
 }  // namespace
 
 class Service::Work {
@@ -40,7 +51,7 @@ class Service::Work {
   explicit Work(const ServiceOptions& given)
       : options_(checked(given)),
         line_(open_line(options_.line)),
-        store_(options_.line.memory + ".db", options_.retention),
+        store_(place_for_store(line_.path()), options_.retention),
         api_(options_, line_, store_),
         server_(
             options_.address, options_.port, options_.http,
@@ -58,18 +69,23 @@ class Service::Work {
   }
 
   ~Work() {
+    try {
+      stop();
+    } catch (const std::exception& error) {
+      // What was acknowledged is in the journal.
+      if (options_.note) options_.note(error.what());
+    }
+  }
+
+  void stop() {
+    if (std::exchange(stopped_, true)) return;
     watch_.reset();
     api_.wind_down();
     server_.drain(kDrainSeconds);
     api_.finish();
-    try {
-      Threads threads;
-      line_.fold(threads);
-      store_.flush();
-    } catch (const Error& error) {
-      // What was acknowledged is in the journal.
-      if (options_.note) options_.note(error.what());
-    }
+    Threads threads;
+    line_.fold(threads);
+    store_.flush();
   }
 
   std::uint16_t port() const { return server_.port(); }
@@ -81,10 +97,12 @@ class Service::Work {
   Api api_;
   HttpServer server_;
   std::unique_ptr<Watch> watch_;
+  bool stopped_ = false;
 };
 
 Service::Service(const ServiceOptions& options) : work_(std::make_unique<Work>(options)) {}
 Service::~Service() = default;
+void Service::stop() { work_->stop(); }
 std::uint16_t Service::port() const { return work_->port(); }
 
 }  // namespace contcore

@@ -35,8 +35,12 @@ class Service {
   /// Ready when it returns. Throws Error: kUsage for an address that others can reach without
   /// tokens, and as Line, Store and HttpServer.
   explicit Service(const ServiceOptions& options);
-  /// Finishes what was accepted, then saves the memory.
+  /// As stop(); what fails then is told to the log alone.
   ~Service();
+
+  /// Finishes what was accepted, then saves the memory. Throws Error when it cannot be saved: what
+  /// was acknowledged is in its journal, and is there again at the next start.
+  void stop();
 
   std::uint16_t port() const;
 

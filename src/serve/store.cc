@@ -426,9 +426,12 @@ bool Store::feedback(std::int64_t id, std::string_view label, std::string_view t
   return found;
 }
 
-void Store::learned(std::int64_t id) {
+void Store::called_good(std::int64_t id, std::string_view time) {
+  constexpr std::string_view kGood = "good";
+  check_feedback(kGood, time);
   const auto lock = work_->enter();
   work_->transaction.change(0, 0, [&] {
+    if (!work_->set_feedback(id, kGood, time)) return;
     work_->set_learned.bind(1, id);
     work_->set_learned.run("noting what was learned");
   });

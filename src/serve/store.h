@@ -137,8 +137,9 @@ class Store {
   /// Sets ("good", "defect") or takes back ("") what a person said; on disk when it returns. False
   /// when there is no such inspection.
   bool feedback(std::int64_t id, std::string_view label, std::string_view time);
-  /// Notes that the memory has learned from it.
-  void learned(std::int64_t id);
+  /// Notes that a person called it good, and that the memory has learned from it. On disk after
+  /// flush().
+  void called_good(std::int64_t id, std::string_view time);
 
   /// Scores of a task's last inspections with this verdict, newest first, at most n or 100,000.
   std::vector<float> scores(std::string_view task, std::string_view verdict, std::size_t n);

@@ -7,6 +7,7 @@ import random
 import re
 import signal
 import socket
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -1361,6 +1362,8 @@ class DurabilityTest(ServiceTest):
         self.assertEqual(whole.stop(), 0)
         texts, tasks, arrays = read_memory(memory)
         expected = read_memory(reference)
+        for text in (texts, expected[0]):
+            text.pop("journal", None)  # which of the journal's records are in it: begun anew at other times
         self.assertEqual(texts, expected[0])
         self.assertEqual(tasks, expected[1])
         self.assertEqual(list(arrays), list(expected[2]))
@@ -1394,6 +1397,9 @@ class DurabilityTest(ServiceTest):
             known = json.loads(self.run_command("info", service.memory, "--json").stdout)
             return sum(task["images"] + task["held_out"] for task in known["tasks"])
 
+        def in_journal():
+            return json.loads(self.run_command("info", service.memory, "--json").stdout)["journal"]
+
         def wait_for(count):
             end = time.monotonic() + serving.PATIENCE
             while in_file() != count and time.monotonic() < end:
@@ -1405,10 +1411,253 @@ class DurabilityTest(ServiceTest):
             service.good("POST", "/v1/tasks/p0/images", picture(0, 300 + i))
         wait_for(before + 16)
         service.good("POST", "/v1/tasks/p0/images", picture(0, 400))
-        self.assertEqual(in_file(), before + 16)
         wait_for(before + 17)
+        self.assertEqual(in_journal(), 0)
         service.kill()
         self.assertEqual(self.known(self.start()), before + 17)
+
+    def test_other_commands_take_the_journal_up(self):
+        """Serve, learn, crash, and then whatever command opens the memory: nothing is dropped."""
+        service = self.start_learned()
+        for i in range(10):
+            service.good("POST", "/v1/tasks/p0/images", picture(0, 300 + i))
+        service.kill()
+        memory = service.memory
+        said = json.loads(self.run_command("info", memory, "--json").stdout)
+        self.assertEqual(said["journal"], 10)
+        self.assertIn("10 lessons", self.run_command("info", memory).stdout)
+        folder = os.path.join(self.folder, "more")
+        os.mkdir(folder)
+        for i in range(3):
+            with open(os.path.join(folder, "%d.png" % i), "wb") as file:
+                file.write(picture(2, i))
+        looked = self.run_command("inspect", memory, folder, "--json")
+        self.assertEqual(looked.returncode, 0, looked.stderr)
+        self.assertIn("10 lessons", looked.stderr)
+        # A memory that is only read keeps its journal; a new one has what is in it.
+        other = os.path.join(self.folder, "other.ccm")
+        done = self.run_command("learn", other, folder, "--task", "p2", *serving.SMALL)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        merged = os.path.join(self.folder, "merged.ccm")
+        done = self.run_command("merge", merged, memory, other)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        known = {t["name"]: t for t in json.loads(self.run_command("info", merged, "--json").stdout)["tasks"]}
+        self.assertEqual(known["p0"]["images"] + known["p0"]["held_out"], 30)
+        self.assertEqual(json.loads(self.run_command("info", memory, "--json").stdout)["journal"], 10)
+        # Nor is a memory with a journal replaced by one without.
+        done = self.run_command("merge", memory, merged, other)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("journal", done.stderr)
+        done = self.run_command("learn", memory, folder, "--task", "p2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("10 lessons", done.stderr)
+        self.assertFalse(os.path.exists(memory + ".journal"))
+        again = self.start()
+        self.assertEqual(self.known(again), 53)
+        again.kill()
+        service = self.start()
+        service.good("POST", "/v1/tasks/p0/images", picture(0, 500))
+        service.kill()
+        os.remove(memory)  # the journal of a memory that is gone is not taken for a new one's
+        done = self.run_command("learn", memory, folder, "--task", "p2", *serving.SMALL)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("holds 1 lesson", done.stderr)
+        self.refuse_to_start(["holds 1 lesson"])
+        self.assertFalse(os.path.exists(memory))
+
+    def test_feedback_is_learned_every_time_and_once(self):
+        service = self.start_learned()
+        before = service.tasks()["p0"]
+        seen = [service.good("POST", "/v1/inspections", picture(0, 900 + i), task="p0") for i in range(7)]
+        for row in seen:
+            said = service.good("POST", "/v1/inspections/%d/feedback" % row["id"], {"label": "good"})
+            self.assertTrue(said["learned"])
+            self.assertEqual(said["feedback"], "good")
+        after = service.tasks()["p0"]
+        self.assertEqual(after["images"], before["images"] + 7)
+        self.assertEqual(after["held_out"], before["held_out"])
+        service.good("POST", "/v1/inspections/%d/feedback" % seen[0]["id"], {"label": "defect"})
+        service.kill()
+        # As if the power had gone before the database had it; the journal knows better.
+        with sqlite3.connect(service.memory + ".db") as database:
+            database.execute(
+                "UPDATE inspection SET learned = 0, feedback = '', feedback_time = '' WHERE id <> ?", (seen[0]["id"],)
+            )
+        database.close()
+        again = self.start()
+        rows = {row["id"]: row for row in again.good("GET", "/v1/inspections")["inspections"]}
+        for row in seen:
+            self.assertTrue(rows[row["id"]]["learned"], row)
+            self.assertEqual(rows[row["id"]]["feedback"], "defect" if row is seen[0] else "good")
+        said = again.good("POST", "/v1/inspections/%d/feedback" % seen[3]["id"], {"label": "good"})
+        self.assertTrue(said["learned"])
+        self.assertEqual(again.tasks()["p0"]["images"], before["images"] + 7)
+
+    def test_thresholds_are_the_memorys(self):
+        """Whoever opens the memory goes by the threshold that was set, before it is saved and after."""
+        service = self.start_learned()
+        image = os.path.join(self.folder, "part.png")
+        with open(image, "wb") as file:
+            file.write(picture(0, 50))
+        score = service.good("POST", "/v1/inspections", picture(0, 50), task="p0")["score"]
+
+        def verdicts():
+            ours = service.good("POST", "/v1/inspections", picture(0, 50), task="p0")
+            done = self.run_command("inspect", service.memory, image, "--task", "p0", "--json")
+            theirs = json.loads(done.stdout)
+            self.assertAlmostEqual(ours["threshold"], theirs["threshold"], places=4)
+            self.assertEqual(ours["verdict"], theirs["verdict"])
+            return ours["verdict"]
+
+        for factor, verdict in [(0.5, "defect"), (2, "good")]:
+            service.good("PUT", "/v1/tasks/p0/threshold", {"score": score * factor})
+            self.assertEqual(verdicts(), verdict)
+        service.kill()
+        service = self.start()
+        self.assertTrue(service.tasks()["p0"]["threshold"]["manual"])
+        self.assertEqual(verdicts(), "good")
+        self.assertEqual(service.stop(), 0)
+        service = self.start()
+        self.assertEqual(verdicts(), "good")
+        self.assertIn("by hand", self.run_command("info", service.memory).stdout)
+        service.good("PUT", "/v1/tasks/p0/threshold", {})
+        self.assertFalse(service.tasks()["p0"]["threshold"]["manual"])
+        verdicts()
+
+    def test_thresholds_of_earlier_versions(self):
+        service = self.start_learned()
+        service.kill()
+        with sqlite3.connect(service.memory + ".db") as database:
+            database.execute("INSERT INTO setting VALUES('threshold/p0', '{\"score\":3.5}')")
+            database.execute("INSERT INTO setting VALUES('threshold/gone', '{\"score\":3.5}')")
+            database.execute("INSERT INTO setting VALUES('threshold/p1', '{\"score\":\"much\"}')")
+        database.close()
+        service = self.start()
+        self.assertEqual(service.tasks()["p0"]["threshold"]["score"], 3.5)
+        self.assertFalse(service.tasks()["p1"]["threshold"]["manual"])
+        self.assertEqual(service.stop(), 0)
+        with sqlite3.connect(service.memory + ".db") as database:
+            self.assertEqual(database.execute("SELECT * FROM setting").fetchall(), [])
+        database.close()
+
+    def test_a_memory_put_back_is_not_overwritten(self):
+        service = self.start_learned()
+        service.good("POST", "/v1/tasks/p0/images", picture(0, 300))
+        with open(service.memory + ".new", "wb") as file:
+            file.write(ServiceTest.ready_memory)
+        with open(service.memory + ".new", "r+b") as file:  # another memory: any will do
+            file.truncate(100)
+        os.rename(service.memory + ".new", service.memory)
+        self.assertEqual(service.stop(), 3)
+        self.assertIn("was not saved", service.words())
+        self.assertEqual(os.path.getsize(service.memory), 100)
+        self.assertGreater(os.path.getsize(service.memory + ".journal"), 1000)
+
+    def test_others_cannot_read_more_than_the_memory(self):
+        service = self.start_learned()
+        service.stop()
+        os.remove(service.memory + ".db")
+        os.remove(service.memory + ".journal")
+        os.chmod(service.memory, 0o600)
+        again = self.start()
+        again.good("POST", "/v1/inspections", picture(0, 1))
+        again.good("POST", "/v1/tasks/p0/images", picture(0, 300))
+        names = ["", ".journal", ".db", ".db-wal", ".db-shm"]
+        self.assertEqual({n: oct(os.stat(again.memory + n).st_mode & 0o777) for n in names}, dict.fromkeys(names, "0o600"))
+        self.assertEqual(again.stop(), 0)
+        self.assertEqual(os.stat(again.memory).st_mode & 0o777, 0o600)
+
+    def test_killed_whoever_writes(self):
+        """A service under several names, offline learning and merging, each killed at any moment."""
+        numbers = random.Random(int(os.environ.get("CONTCORE_TEST_SEED", "4")))
+        memory = os.path.join(self.folder, "line.ccm")
+        link = os.path.join(self.folder, "link.ccm")
+        os.symlink("line.ccm", link)
+        first = self.start(memory=memory)
+        first.good("POST", "/v1/tasks/first/images", picture(0, 0))
+        self.assertEqual(first.stop(), 0)
+        sure, perhaps = {"first": 1}, {}
+        others = []
+        for i in range(6):
+            folder = os.path.join(self.folder, "images%d" % i)
+            os.mkdir(folder)
+            for k in range(3):
+                with open(os.path.join(folder, "%d.png" % k), "wb") as file:
+                    file.write(picture(i % 5, 40 + k))
+            other = os.path.join(self.folder, "other%d.ccm" % i)
+            done = self.run_command("learn", other, folder, "--task", "other%d" % i, "--hold-out", 0, *serving.SMALL)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            others.append((folder, other))
+        for kill in range(KILLS):
+            how = numbers.choice(["serve", "serve", "learn", "merge"])
+            name = numbers.choice([memory, link])
+            if how == "serve":
+                self.serve_and_kill(name, kill, numbers, sure, perhaps)
+            else:
+                self.run_and_kill(how, name, kill, numbers, others, sure, perhaps)
+            self.check_counts(memory, kill, sure, perhaps)
+        unfinished = [n for n in os.listdir(self.folder) if n.endswith(".tmp")]
+        self.assertLessEqual(len(unfinished), 2)  # of the memory and of the journal
+        last = self.start(memory=link)
+        known = {name: task["images"] for name, task in last.tasks().items()}
+        for name, count in sure.items():
+            self.assertLessEqual(count, known.get(name, 0), name)
+            self.assertLessEqual(known[name], perhaps.get(name, count), name)
+        self.assertEqual(last.stop(), 0)
+        self.assertEqual([n for n in os.listdir(self.folder) if n.endswith((".tmp", ".lock"))], [])
+        if KILLS >= 100:
+            print("killed %d times, %d images sure" % (KILLS, sum(sure.values())), file=sys.stderr)
+
+    def serve_and_kill(self, name, kill, numbers, sure, perhaps):
+        service = self.start(memory=name)
+        killer = threading.Timer(numbers.uniform(0, 0.4) * (10 if SLOW else 1), service.process.kill)
+        killer.start()
+        sent = 0
+        try:
+            while True:
+                task = "s%d-%d" % (kill, sent // 4)  # of five, one would be held out
+                perhaps[task] = perhaps.get(task, 0) + 1
+                reply = service.ask("POST", "/v1/tasks/%s/images" % task, picture(kill % 5, sent))
+                self.assertEqual(reply.status, 201, reply)
+                sure[task] = sure.get(task, 0) + 1
+                sent += 1
+        except (OSError, http.client.HTTPException):
+            pass
+        killer.join()
+        service.wait()
+
+    def run_and_kill(self, how, name, kill, numbers, others, sure, perhaps):
+        folder, other = others[kill % len(others)]
+        if how == "learn":
+            task, more = "l%d" % kill, 3
+            words = ["learn", name, folder, "--task", task, "--hold-out", "0"]
+        else:
+            task, more = "other%d" % (kill % len(others)), 3
+            words = ["merge", name, name, other]
+        perhaps[task] = max(perhaps.get(task, 0), sure.get(task, 0)) + more
+        process = subprocess.Popen([self.command, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            _, said = process.communicate(timeout=numbers.uniform(0.05, 1.5) * (10 if SLOW else 1))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return
+        self.assertEqual(process.returncode, 0, said)
+        sure[task] = sure.get(task, 0) + more
+
+    def check_counts(self, memory, kill, sure, perhaps):
+        done = self.run_command("info", memory, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = json.loads(done.stdout)
+        known = {task["name"]: task["images"] for task in said["tasks"]}
+        # What is in the journal is told of by number; opening takes it up.
+        missing = sum(max(0, count - known.get(name, 0)) for name, count in sure.items())
+        self.assertLessEqual(missing, said["journal"], "kill %d" % kill)
+        for name, count in known.items():
+            if name in perhaps:
+                self.assertLessEqual(count, perhaps[name], name)
+                if said["journal"] == 0:  # what was in flight is in or not; from now on it is known
+                    sure[name] = perhaps[name] = count
 
     def test_a_damaged_journal(self):
         """What a torn write leaves at the end is dropped; the images before it are in."""

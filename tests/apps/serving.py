@@ -360,7 +360,6 @@ class Service:
         return line.decode()
 
     def words(self):
-        self.log.flush()
         with open(self.said, errors="replace") as file:
             return file.read()[-2000:]
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdlib>
@@ -83,6 +85,75 @@ TEST_F(FileTest, NeverWaits) {
   EXPECT_NE(refusal("/dev/zero").find("regular file"), std::string::npos);
   EXPECT_NE(refusal(folder_.string()).find("is a folder, not a picture"), std::string::npos);
   EXPECT_NE(refusal(path("missing")).find("No such file"), std::string::npos);
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat info {};
+  EXPECT_EQ(::stat(path.c_str(), &info), 0);
+  return info.st_mode & 07777;
+}
+
+TEST_F(FileTest, KeepsTheModeOfWhatItReplaces) {
+  write(path("x"), {"old"});
+  for (const mode_t mode : {0600u, 0640u, 0666u}) {
+    ASSERT_EQ(::chmod(path("x").c_str(), mode), 0);
+    write(path("x"), {"new"});
+    EXPECT_EQ(mode_of(path("x")), mode);
+  }
+}
+
+// Files are never left in a number that grows with the kills.
+TEST_F(FileTest, WhatAKilledWriterLeftIsUsedAgain) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const std::string half = "half";
+    const std::span<const std::byte> part = std::as_bytes(std::span(half));
+    write_whole(path("x"), {&part, 1}, [](const std::string&) { ::_exit(0); });
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(fs::exists(path(".x.tmp")));
+  EXPECT_FALSE(fs::exists(path("x")));
+  write(path("x"), {"whole"});
+  EXPECT_EQ(text_of(path("x")), "whole");
+  EXPECT_FALSE(fs::exists(path(".x.tmp")));
+  // Two at a time do not meet.
+  const std::string outer = "outer";
+  const std::span<const std::byte> part = std::as_bytes(std::span(outer));
+  write_whole(path("x"), {&part, 1}, [&](const std::string&) { write(path("x"), {"inner"}); });
+  EXPECT_EQ(text_of(path("x")), "outer");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+}
+
+TEST_F(FileTest, WhatIsNotRightDoesNotTakeThePlaceOfWhatIs) {
+  write(path("x"), {"good"});
+  const std::string bad = "bad";
+  const std::span<const std::byte> part = std::as_bytes(std::span(bad));
+  EXPECT_THROW(write_whole(path("x"), {&part, 1},
+                           [&](const std::string& written) {
+                             EXPECT_EQ(text_of(written), "bad");
+                             throw Error(Error::Kind::kInput, "no");
+                           }),
+               Error);
+  EXPECT_EQ(text_of(path("x")), "good");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+}
+
+TEST_F(FileTest, DoesNotWriteThroughALinkThatStandsWhereItWouldWork) {
+  write(path("victim"), {"victim"});
+  fs::create_symlink("victim", path(".x.tmp"));
+  EXPECT_THROW(write(path("x"), {"new"}), Error);
+  EXPECT_EQ(text_of(path("victim")), "victim");
+}
+
+TEST_F(FileTest, ALinkStaysALink) {
+  fs::create_symlink("target", path("link"));
+  write(path("link"), {"made"});  // though there was nothing behind it
+  EXPECT_TRUE(fs::is_symlink(path("link")));
+  EXPECT_EQ(text_of(path("target")), "made");
+  write(path("link"), {"again"});
+  EXPECT_EQ(text_of(path("target")), "again");
+  EXPECT_EQ(real_path(path("link")), real_path(path("target")));
 }
 
 }  // namespace

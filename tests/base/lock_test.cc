@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "contcore/error.h"
@@ -45,6 +46,36 @@ TEST(FileLock, GoesWithTheProcess) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(std::filesystem::exists(path + ".lock"));
   const FileLock lock(path);
+}
+
+TEST(FileLock, IsOfTheFileNotOfItsName) {
+  namespace fs = std::filesystem;
+  const std::string path = place();
+  const std::string link = path + ".link";
+  const std::string twin = path + ".twin";
+  for (const std::string& name : {path, link, twin}) fs::remove(name);
+  std::ofstream(path) << "memory";
+  fs::create_symlink(path, link);
+  fs::create_hard_link(path, twin);
+  {
+    const FileLock lock(path);
+    EXPECT_THROW(FileLock{link}, Error);
+    EXPECT_THROW(FileLock{twin}, Error);
+  }
+  {
+    const FileLock lock(twin);
+    EXPECT_THROW(FileLock{path}, Error);
+  }
+  FileLock lock(link);
+  EXPECT_THROW(FileLock{path}, Error);
+  // When the file has been replaced, the new one is held.
+  fs::remove(path);
+  std::ofstream(path) << "new";
+  lock.renew();
+  fs::remove(twin);
+  fs::create_hard_link(path, twin);
+  EXPECT_THROW(FileLock{twin}, Error);
+  for (const std::string& name : {path, link, twin}) fs::remove(name);
 }
 
 TEST(FileLock, SaysWhereItCannotBeMade) {

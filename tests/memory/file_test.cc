@@ -546,5 +546,59 @@ TEST_F(MemoryFile, CannotBeSavedJustAnywhere) {
   EXPECT_EQ(files(), 0u);
 }
 
+// Whatever is saved is opened again; what could not be is not saved, and the last good file stays.
+TEST_F(MemoryFile, ManyTasksWithLongNamesAreOpenedAgain) {
+  Threads threads(2);
+  Memory memory(2, 20000);
+  std::vector<float> feature = {0, 1};
+  const auto learn = [&](std::size_t i) {
+    LearnHow how;
+    // Each quotation mark takes four bytes in text within text.
+    how.task = std::to_string(i) + std::string(194, '"');
+    feature[0] = static_cast<float>(i);
+    memory.learn_online({feature.data(), 1, 2}, how, threads);
+  };
+  for (std::size_t i = 0; i < 10000; ++i) learn(i);
+  const std::string file = path("many");
+  memory.save(file);
+  EXPECT_GT(std::filesystem::file_size(file), 8u << 20);
+  EXPECT_EQ(Memory::open(file).tasks().size(), 10000u);
+  expect_error(Error::Kind::kInput, [&] { learn(10000); });
+  EXPECT_EQ(memory.tasks().size(), 10000u);
+  Memory other(2, 20000);
+  LearnHow how;
+  how.task = "one more";
+  other.learn({feature.data(), 1, 2}, how, threads);
+  expect_error(Error::Kind::kInput, [&] { Memory::merge(memory, other, 20000, threads); });
+  memory.source["note"] = std::string(std::size_t{65} << 20, 'x');
+  expect_error(Error::Kind::kInput, [&] { memory.save(file); });
+  EXPECT_EQ(Memory::open(file).tasks().size(), 10000u);
+}
+
+TEST_F(MemoryFile, ThresholdsSetByHandAreKept) {
+  const std::string file = path("set");
+  Memory memory = example();
+  const std::string name = memory.tasks()[0].name;
+  memory.save(file);
+  const auto plain = std::filesystem::file_size(file);
+  memory.set_threshold(name, {{}, 0.25});
+  memory.save(file);
+  EXPECT_EQ(Memory::open(file).tasks()[0].set.false_alarms, 0.25);
+  memory.set_threshold(name, {1.5F, {}});
+  memory.save(file);
+  EXPECT_EQ(Memory::open(file).threshold(0, 0.05)->score, 1.5F);
+  EXPECT_TRUE(Memory::open(file).threshold(0, 0.05)->by_hand);
+  memory.set_threshold(name, {});
+  memory.save(file);
+  EXPECT_EQ(std::filesystem::file_size(file), plain);
+  for (const SetThreshold& wrong :
+       {SetThreshold{-1.0F, {}}, SetThreshold{0.0F, {}},
+        SetThreshold{std::numeric_limits<float>::infinity(), {}}, SetThreshold{{}, 0.0},
+        SetThreshold{{}, 1.0}, SetThreshold{1.0F, 0.5}}) {
+    expect_error(Error::Kind::kUsage, [&] { memory.set_threshold(name, wrong); });
+  }
+  expect_error(Error::Kind::kUsage, [&] { memory.set_threshold("nobody", {1.0F, {}}); });
+}
+
 }  // namespace
 }  // namespace contcore

@@ -66,8 +66,10 @@ class LineTest : public testing::Test {
     const Image image = picture(product, index);
     const std::vector<std::uint8_t> bytes = encode_png(image);
     const Patches patches = line.extractor().extract(image, threads_);
-    return line.learn_image({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                            patches.vectors.view(), "product " + std::to_string(product), threads_);
+    Lesson lesson;
+    lesson.task = "product " + std::to_string(product);
+    lesson.image = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    return line.take(lesson, patches.vectors.view(), threads_);
   }
 
   void learn_all(Line& line, std::size_t first, std::size_t end) {
@@ -214,7 +216,7 @@ TEST_F(LineTest, ABatchIsLearnedThoughTheJournalCannotBeBegunAnew) {
   Line::Batch batch;
   batch.features = patches.vectors.view();
   batch.images = 1;
-  const fs::path in_the_way = options().memory + ".journal.new";
+  const fs::path in_the_way = folder_ / ".line.ccm.journal.tmp";
   fs::create_directory(in_the_way);
   line.learn_batch(batch, "new", threads_, {});
   expect_same(Memory::open(options().memory), *line.memory());
@@ -230,6 +232,171 @@ TEST_F(LineTest, ABatchIsLearnedThoughTheJournalCannotBeBegunAnew) {
 TEST_F(LineTest, IsForOneProcess) {
   const Line line(options(), threads_);
   EXPECT_THROW(Line(options(), threads_), Error);
+}
+
+// By whatever name it is served, it is one memory with one journal.
+TEST_F(LineTest, IsOneMemoryByAnyName) {
+  LineOptions by_link = options();
+  by_link.memory = (folder_ / "link.ccm").string();
+  LineOptions by_twin = options();
+  by_twin.memory = (folder_ / "twin.ccm").string();
+  {
+    Line line(options(), threads_);
+    learn_all(line, 0, 2);
+    fs::create_symlink("line.ccm", by_link.memory);
+    fs::create_hard_link(options().memory, by_twin.memory);
+    EXPECT_THROW(Line(by_link, threads_), Error);
+    EXPECT_THROW(Line(by_twin, threads_), Error);
+    EXPECT_FALSE(fs::exists(by_twin.memory + ".lock"));
+    line.fold(threads_);
+    fs::remove(by_twin.memory);
+    fs::create_hard_link(options().memory, by_twin.memory);
+    EXPECT_THROW(Line(by_twin, threads_), Error);  // what was saved since is held too
+    learn_all(line, 2, 3);
+  }
+  fs::remove(by_twin.memory);
+  Line line(by_link, threads_);
+  EXPECT_EQ(line.unsaved(), 1u);
+  learn_all(line, 3, 4);
+  line.fold(threads_);
+  EXPECT_TRUE(fs::is_symlink(by_link.memory));
+  expect_same(Memory::open(options().memory), *line.memory());
+  EXPECT_FALSE(fs::exists(by_link.memory + ".journal"));
+}
+
+// A copy that somebody puts back under a running service is theirs, not ours to overwrite.
+TEST_F(LineTest, DoesNotOverwriteAMemoryThatWasPutBack) {
+  const std::string copy = (folder_ / "copy.ccm").string();
+  std::string bytes;
+  {
+    Line line(options(), threads_);
+    learn_all(line, 0, 3);
+    line.fold(threads_);
+    fs::copy_file(options().memory, copy);
+    learn_all(line, 3, 6);
+    line.fold(threads_);
+    learn_all(line, 6, 8);
+    fs::copy_file(copy, options().memory, fs::copy_options::overwrite_existing);
+    EXPECT_THROW(line.fold(threads_), Error);
+    EXPECT_EQ(Memory::open(options().memory).tasks()[0].images,
+              Memory::open(copy).tasks()[0].images);
+  }
+  // Nor is what was taught since lost in silence.
+  EXPECT_THROW(Line(options(), threads_), Error);
+  EXPECT_THROW(Detector::open(options().memory), Error);
+  fs::remove(options().memory + ".journal");
+  EXPECT_EQ(Line(options(), threads_).unsaved(), 0u);
+}
+
+TEST_F(LineTest, ATouchedFileIsStillOurs) {
+  Line line(options(), threads_);
+  learn_all(line, 0, 1);
+  fs::last_write_time(options().memory, fs::file_time_type::clock::now() + std::chrono::hours(1));
+  line.fold(threads_);
+  learn_all(line, 1, 2);
+  fs::remove(options().memory);  // there is nothing to spare
+  line.fold(threads_);
+  expect_same(Memory::open(options().memory), *line.memory());
+}
+
+TEST_F(LineTest, ARemovedJournalIsNoticed) {
+  Line line(options(), threads_);
+  learn_all(line, 0, 2);
+  fs::remove(options().memory + ".journal");
+  learn_all(line, 2, 3);  // saves, and begins another
+  EXPECT_EQ(line.unsaved(), 1u);
+  std::size_t images = 0;
+  for (const TaskRecord& task : Memory::open(options().memory).tasks()) images += task.images;
+  EXPECT_EQ(images, 2u);
+}
+
+TEST_F(LineTest, ThresholdsSetByHandAreInTheMemory) {
+  {
+    Line line(options(), threads_);
+    learn_all(line, 0, 1);
+    Lesson lesson;
+    lesson.task = "product 0";
+    lesson.threshold = SetThreshold{4.5F, {}};
+    line.take(lesson, {}, threads_);
+    EXPECT_EQ(line.memory()->threshold(0, 0.05)->score, 4.5F);
+    lesson.task = "nobody";
+    EXPECT_THROW(line.take(lesson, {}, threads_), Error);
+    EXPECT_EQ(line.unsaved(), 2u);
+  }
+  EXPECT_EQ(Detector::open(options().memory).memory().threshold(0, 0.05)->score, 4.5F);
+  Line line(options(), threads_);
+  EXPECT_TRUE(line.memory()->threshold(0, 0.05)->by_hand);
+  line.fold(threads_);
+  EXPECT_EQ(Memory::open(options().memory).threshold(0, 0.05)->score, 4.5F);
+  Lesson none;
+  none.task = "product 0";
+  none.threshold = SetThreshold{};
+  line.take(none, {}, threads_);
+  EXPECT_FALSE(line.memory()->threshold(0, 0.05).has_value());
+}
+
+// What was called good was a false alarm: it is learned, and never a yardstick.
+TEST_F(LineTest, WhatWasCalledGoodIsLearnedEveryTime) {
+  std::vector<std::int64_t> ids;
+  {
+    Line line(options(), threads_);
+    for (std::size_t i = 0; i < 12; ++i) {
+      const std::vector<std::uint8_t> bytes = encode_png(picture(1, i));
+      const Patches patches = line.extractor().extract(picture(1, i), threads_);
+      Lesson lesson;
+      lesson.task = "one";
+      lesson.image = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+      lesson.may_hold_out = false;
+      lesson.inspection = static_cast<std::int64_t>(100 + i);
+      ids.push_back(lesson.inspection);
+      EXPECT_FALSE(line.take(lesson, patches.vectors.view(), threads_));
+    }
+    EXPECT_EQ(line.memory()->tasks()[0].images, 12u);
+    EXPECT_EQ(line.memory()->states()[0].held_out, 0u);
+  }
+  const Line line(options(), threads_);
+  EXPECT_EQ(line.memory()->tasks()[0].images, 12u);
+  std::vector<std::int64_t> replayed;
+  for (const auto& [id, time] : line.good()) replayed.push_back(id);
+  EXPECT_EQ(replayed, ids);
+}
+
+TEST_F(LineTest, TheJournalStaysUntilWhatFollowsFromItIsWritten) {
+  Line line(options(), threads_);
+  learn_all(line, 0, 2);
+  line.before_fold([] { throw Error(Error::Kind::kInput, "the store is full"); });
+  EXPECT_THROW(line.fold(threads_), Error);
+  EXPECT_EQ(line.unsaved(), 2u);
+  line.before_fold({});
+  line.fold(threads_);
+  EXPECT_EQ(line.unsaved(), 0u);
+}
+
+// Serve, learn, crash, learn offline, serve again: everything that was acknowledged is there.
+TEST_F(LineTest, OtherCommandsTakeTheJournalUp) {
+  {
+    Line line(options(), threads_);
+    learn_all(line, 0, 10);
+  }
+  const std::string more = (folder_ / "more.png").string();
+  write_image(more, picture(4, 1));
+  {
+    std::size_t lessons = 0;
+    Detector detector = Detector::open(options().memory, "", &lessons);
+    EXPECT_EQ(lessons, 10u);
+    LearnOptions how;
+    how.task = "offline";
+    detector.learn({more}, how, threads_);
+    detector.save(options().memory);
+    EXPECT_FALSE(fs::exists(options().memory + ".journal"));
+  }
+  const Line line(options(), threads_);
+  EXPECT_EQ(line.unsaved(), 0u);
+  std::size_t images = 0;
+  for (std::size_t t = 0; t < line.memory()->tasks().size(); ++t) {
+    images += line.memory()->tasks()[t].images + line.memory()->tasks()[t].held;
+  }
+  EXPECT_EQ(images, 11u);
 }
 
 }  // namespace

@@ -345,8 +345,8 @@ TEST_F(StoreTest, FeedbackIsWrittenAtOnceAndOthersAreNot) {
   EXPECT_TRUE(store.feedback(id, "", ""));
   EXPECT_EQ(store.find(id)->feedback, "");
   EXPECT_FALSE(store.feedback(id + 1, "good", kTime));
-  store.learned(id);
-  store.learned(id + 1);
+  store.called_good(id, "2024-05-31T23:59:59.999Z");
+  store.called_good(id + 1, "2024-05-31T23:59:59.999Z");  // there is none
   EXPECT_TRUE(store.find(id)->learned);
 }
 

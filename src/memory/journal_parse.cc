@@ -24,7 +24,7 @@
 #include <optional>
 
 #include "contcore/error.h"
-#include "serve/journal_format.h"
+#include "memory/journal_format.h"
 
 namespace contcore {
 namespace {
@@ -121,7 +121,7 @@ JournalContent short_header(Bytes bytes, const std::string& name) {
 
 JournalContent parse_journal(Bytes bytes, const JournalParent& parent, const JournalLimits& limits,
                              const std::string& name) {
-  if (bytes.empty()) return {{}, 0, true, false};
+  if (bytes.empty()) return short_header(bytes, name);
   if (bytes.size() < kHeaderBytes) return short_header(bytes, name);
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) {
     damaged(name, 0, "this is not a journal, or its first bytes were changed");
@@ -135,9 +135,14 @@ JournalContent parse_journal(Bytes bytes, const JournalParent& parent, const Jou
       damaged(name, kParentAt, "the name of the memory it belongs to was changed");
     }
     old.content.stale = true;
+    std::copy(said.begin(), said.end(), old.content.parent.begin());
+    old.content.damaged =
+        old.content.torn && written_to_later(bytes, old.content.good_bytes,
+                                             old.content.records.size() + 1, crc_of_parent(said));
     return std::move(old.content);
   }
   Walk found = walk(bytes, ours);
+  found.content.parent = parent;
   const std::size_t end = found.content.good_bytes;
   const std::size_t count = found.content.records.size();
   if (found.content.torn && written_to_later(bytes, end, count + 1, ours)) {

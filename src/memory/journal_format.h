@@ -6,8 +6,8 @@
 #include <span>
 #include <string_view>
 
-#include "serve/crc32c.h"
-#include "serve/journal.h"
+#include "base/crc32c.h"
+#include "memory/journal.h"
 
 namespace contcore::journal_format {
 

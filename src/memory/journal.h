@@ -16,17 +16,17 @@
 // make good records look like another memory's.
 #pragma once
 
-#include <sys/types.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/file.h"
 #include "base/lock.h"
 
 namespace contcore {
@@ -41,12 +41,25 @@ struct JournalLimits {
   std::size_t total_bytes = std::size_t{1} << 30;    ///< of the file
 };
 
+/// Which records a saved memory has in it: the first so many of the journal with this parent. So
+/// that they are not taken again when the power went before the journal was begun anew.
+struct JournalMark {
+  JournalParent parent{};
+  std::uint64_t records = 0;
+
+  /// "PARENT:RECORDS", and back. Throws Error (kUsage) for anything else.
+  std::string text() const;
+  static JournalMark parse(std::string_view text);
+};
+
 /// What the bytes of a journal say.
 struct JournalContent {
   std::vector<std::span<const std::uint8_t>> records;  ///< payloads, inside the bytes given
   std::size_t good_bytes = 0;  ///< up to the end of the last good record; 0: not even a header
   bool torn = false;           ///< behind them something stands that was never completely written
   bool stale = false;          ///< of another memory: `records` are not for this one
+  JournalParent parent{};      ///< that it names
+  bool damaged = false;        ///< stale, and not all records could be read
 };
 
 /// Reads a journal; any bytes will do. Throws Error, naming `name`: kDamaged when records are lost
@@ -55,18 +68,27 @@ struct JournalContent {
 JournalContent parse_journal(std::span<const std::uint8_t> bytes, const JournalParent& parent,
                              const JournalLimits& limits, const std::string& name);
 
-/// The operations that can fail, so that a test can make them. Each returns as the system call.
-class JournalDisk {
- public:
-  JournalDisk() = default;
-  virtual ~JournalDisk() = default;
-  JournalDisk(const JournalDisk&) = delete;
-  JournalDisk& operator=(const JournalDisk&) = delete;
-  virtual ssize_t write(int fd, const void* data, std::size_t bytes, off_t at);
-  virtual int sync(int fd);
-  virtual int truncate(int fd, off_t bytes);
-  virtual int rename(const char* from, const char* to);
+/// Where the journal of a memory stands.
+std::string journal_of(const std::string& memory);
+
+/// What is to be learned again after a memory was opened.
+struct JournalRecords {
+  std::vector<std::string> records;
+  bool torn = false;  ///< a last write that a power cut had interrupted is left out
+  JournalMark mark;   ///< of the memory when it has them
 };
+
+/// The records for the memory whose file has the checksum `parent`, and has those of `folded` in it
+/// already; none when there is no journal. They are all of a journal with that parent, and those
+/// behind `folded` of the one that names. Any other journal that holds records is Error (kInput):
+/// they were acknowledged, and only a person can say what is to become of them. Changes nothing.
+/// Otherwise throws as parse_journal.
+JournalRecords read_journal(const std::string& path, const JournalParent& parent,
+                            const std::optional<JournalMark>& folded,
+                            const JournalLimits& limits = {});
+
+/// Removes the journal, if there is one, after its records were saved. Throws Error (kInput).
+void remove_journal(const std::string& path);
 
 /// One writer, made sure of by a lock; its calls must not overlap.
 class Journal {
@@ -74,19 +96,15 @@ class Journal {
   struct Opened {
     std::unique_ptr<Journal> journal;
     std::vector<std::string> records;  ///< to be replayed, in order
-    bool torn = false;   ///< a last write that a power cut had interrupted was cut off
-    bool stale = false;  ///< it was of another memory, kept as PATH.stale, and
-                         ///< was begun anew
+    bool torn = false;  ///< a last write that a power cut had interrupted was cut off
   };
 
-  /// Opens the journal at `path` or begins it. One whose parent is another is of an older memory,
-  /// into which its records have been folded: the power went between saving the memory and
-  /// restart(). It is not replayed but begun anew; if it holds records it is kept as PATH.stale all
-  /// the same, since the memory may also have been put back from a copy. Throws Error as
-  /// parse_journal, and kInput when another service has it or it cannot be read or written; nothing
-  /// is deleted then.
+  /// Opens the journal at `path` or begins it; its records are as read_journal() gives them. Throws
+  /// Error as that, and kInput when another service has it or it cannot be written; nothing is
+  /// deleted then.
   static Opened open(const std::string& path, const JournalParent& parent,
-                     const JournalLimits& limits = {}, JournalDisk* disk = nullptr);
+                     const std::optional<JournalMark>& folded = {},
+                     const JournalLimits& limits = {});
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
@@ -108,24 +126,23 @@ class Journal {
 
   std::size_t bytes() const { return bytes_; }      ///< of the file
   std::size_t records() const { return records_; }  ///< since it was begun
-  bool broken() const { return !broken_.empty(); }
+  /// Whether it takes no more; also when its file was removed or replaced under it.
+  bool broken() const;
+  /// All that was ever put into it since it was begun.
+  JournalMark mark() const { return {parent_, records_}; }
 
  private:
-  Journal(const std::string& path, const JournalLimits& limits, JournalDisk* disk);
-  std::vector<std::uint8_t> read();
+  Journal(const std::string& path, const JournalLimits& limits);
   void begin(const JournalParent& parent);
-  void go_on(const JournalParent& parent, const JournalContent& content, bool cut);
-  void keep_aside();
-  void write_all(int fd, std::span<const std::uint8_t> data, std::size_t at);
-  void sync_folder();
+  void go_on(const JournalContent& content, bool cut);
+  void write_all(std::span<const std::uint8_t> data, std::size_t at);
   void check(std::span<const std::string_view> payloads) const;
+  std::string why_broken() const;
 
   std::string path_;
   JournalLimits limits_;
-  JournalDisk real_disk_;
-  JournalDisk& disk_;
   FileLock lock_;
-  int fd_ = -1;
+  File file_;
   JournalParent parent_{};
   std::size_t bytes_ = 0;
   std::size_t records_ = 0;

@@ -1,4 +1,4 @@
-#include "serve/journal.h"
+#include "memory/journal.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -14,8 +14,9 @@
 #include <random>
 #include <string>
 
+#include "base/crc32c.h"
+#include "base/file_system.h"
 #include "contcore/error.h"
-#include "serve/crc32c.h"
 
 namespace contcore {
 namespace {
@@ -38,7 +39,7 @@ const JournalParent kOther = parent_of(2);
 
 // A disk whose flushes cost nothing, and that can fail: after so many bytes, for good after so many
 // operations, or in one kind of operation.
-class TestDisk : public JournalDisk {
+class TestDisk : public FileSystem {
  public:
   std::size_t room = SIZE_MAX;        // bytes until it is full
   std::size_t operations = SIZE_MAX;  // until the power goes
@@ -56,7 +57,7 @@ class TestDisk : public JournalDisk {
     const std::size_t taken = std::min(bytes, room);
     if (taken == 0 && bytes > 0) return fails(ENOSPC);
     room -= taken;
-    return JournalDisk::write(fd, data, taken, at);
+    return FileSystem::write(fd, data, taken, at);
   }
   int sync(int fd) override {
     if (!powered()) return fails(EIO);
@@ -65,10 +66,10 @@ class TestDisk : public JournalDisk {
   }
   int truncate(int fd, off_t bytes) override {
     if (!powered()) return fails(EIO);
-    return truncate_error != 0 ? fails(truncate_error) : JournalDisk::truncate(fd, bytes);
+    return truncate_error != 0 ? fails(truncate_error) : FileSystem::truncate(fd, bytes);
   }
   int rename(const char* from, const char* to) override {
-    return powered() ? JournalDisk::rename(from, to) : fails(EIO);
+    return powered() ? FileSystem::rename(from, to) : fails(EIO);
   }
 
  private:
@@ -90,7 +91,7 @@ class JournalTest : public testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   Journal::Opened open(const JournalParent& parent = kParent, const JournalLimits& limits = {}) {
-    return Journal::open(path_, parent, limits, &disk_);
+    return Journal::open(path_, parent, folded_, limits);
   }
   std::string content() const { return content(path_); }
   static std::string content(const std::string& path) {
@@ -103,10 +104,10 @@ class JournalTest : public testing::Test {
   }
   // What opening says of these bytes; the file must be left alone if it is refused.
   std::string refusal(const std::string& bytes, Error::Kind kind,
-                      const JournalLimits& limits = {}) {
+                      const JournalParent& parent = kParent, const JournalLimits& limits = {}) {
     put(bytes);
     try {
-      open(kParent, limits);
+      open(parent, limits);
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), kind) << error.what();
       EXPECT_NE(std::string(error.what()).find(path_), std::string::npos) << error.what();
@@ -118,7 +119,9 @@ class JournalTest : public testing::Test {
 
   fs::path folder_;
   std::string path_;
+  std::optional<JournalMark> folded_;  // what the memory has in it already
   TestDisk disk_;
+  UseFileSystem use_{disk_};
 };
 
 // Payloads of many lengths whose last byte is not zero, some alone and some in groups.
@@ -202,7 +205,6 @@ TEST_F(JournalTest, GivesBackWhatItWasGiven) {
     const auto opened = open();
     EXPECT_TRUE(opened.records.empty());
     EXPECT_FALSE(opened.torn);
-    EXPECT_FALSE(opened.stale);
     for (const std::string& record : records) opened.journal->append(record);
   }
   const auto again = open();
@@ -333,24 +335,102 @@ TEST_F(JournalSampleTest, RecordsOfAnotherJournalAreNotTaken) {
   EXPECT_TRUE(opened.torn);
 }
 
-TEST_F(JournalSampleTest, AnotherMemorysJournalIsNotReplayedButKept) {
+// What was acknowledged is never dropped in silence: only a person can say what is to become of it.
+TEST_F(JournalSampleTest, AnotherMemorysJournalIsRefused) {
+  EXPECT_NE(refusal(sample_.bytes, Error::Kind::kInput, kOther).find("another version"),
+            std::string::npos);
+  EXPECT_THROW(read_journal(path_, kOther, {}), Error);
+  folded_ = JournalMark{parent_of(3), sample_.records.size()};
+  EXPECT_NE(refusal(sample_.bytes, Error::Kind::kInput, kOther), "taken");
+  // Also when its first record cannot be read any more.
+  std::string bytes = sample_.bytes;
+  bytes[kHeader + kRecordHeader] = static_cast<char>(~bytes[kHeader + kRecordHeader]);
+  folded_.reset();
+  EXPECT_NE(refusal(bytes, Error::Kind::kInput, kOther), "taken");
+}
+
+TEST_F(JournalSampleTest, WhatTheMemoryHasIsNotTakenAgain) {
+  folded_ = JournalMark{kParent, sample_.records.size()};
+  EXPECT_TRUE(read_journal(path_, kOther, folded_).records.empty());
+  EXPECT_EQ(content(), sample_.bytes);
   {
     const auto opened = open(kOther);
-    EXPECT_TRUE(opened.stale);
     EXPECT_FALSE(opened.torn);
     EXPECT_TRUE(opened.records.empty());
     opened.journal->append("new");
   }
-  EXPECT_EQ(content(path_ + ".stale"), sample_.bytes);
-  const auto again = open(kOther);
-  EXPECT_FALSE(again.stale);
-  EXPECT_EQ(again.records, Records{"new"});
+  EXPECT_EQ(open(kOther).records, Records{"new"});
+  EXPECT_EQ(read_journal(path_, kOther, folded_).records, Records{"new"});
+}
+
+// The memory was saved, but the journal could not be begun anew and went on.
+TEST_F(JournalSampleTest, WhatCameAfterIsTaken) {
+  folded_ = JournalMark{kParent, sample_.records.size() - 2};
+  const Records last(sample_.records.end() - 2, sample_.records.end());
+  EXPECT_EQ(read_journal(path_, kOther, folded_).records, last);
+  EXPECT_EQ(read_journal(path_, kOther, folded_).mark.records, sample_.records.size());
+  {
+    const auto opened = open(kOther);
+    EXPECT_EQ(opened.records, last);
+    opened.journal->append("new");
+    EXPECT_EQ(opened.journal->mark().records, sample_.records.size() + 1);
+  }
+  EXPECT_EQ(open(kOther).records, (Records{last[0], last[1], "new"}));
+}
+
+TEST_F(JournalSampleTest, IsLookedAtWithoutAChange) {
+  const std::string torn = sample_.bytes + "torn";
+  put(torn);
+  const JournalRecords found = read_journal(path_, kParent, {});
+  EXPECT_EQ(found.records, sample_.records);
+  EXPECT_TRUE(found.torn);
+  EXPECT_EQ(content(), torn);
+  fs::remove(path_);
+  EXPECT_TRUE(read_journal(path_, kParent, {}).records.empty());
 }
 
 TEST_F(JournalTest, AnotherMemorysEmptyJournalLeavesNothingBehind) {
   open(kParent).journal.reset();
-  EXPECT_TRUE(open(kOther).stale);
+  EXPECT_TRUE(open(kOther).records.empty());
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+}
+
+TEST_F(JournalTest, MarksAreWrittenAndRead) {
+  const auto opened = open();
+  opened.journal->append("one");
+  const JournalMark mark = JournalMark::parse(opened.journal->mark().text());
+  EXPECT_EQ(mark.parent, kParent);
+  EXPECT_EQ(mark.records, 1u);
+  const std::string digits(64, '0');
+  for (const std::string& wrong : {std::string(), digits, digits + ":", digits + ":-1",
+                                   digits + ":1 ", std::string("0:1"), digits + "0:1"}) {
+    EXPECT_THROW(JournalMark::parse(wrong), Error) << wrong;
+  }
+}
+
+// Who removes the file has taken what was in it; what comes next must not follow it.
+TEST_F(JournalTest, ARemovedOrReplacedFileTakesNoMore) {
+  const auto opened = open();
+  opened.journal->append("one");
+  const std::string bytes = content();
+  fs::remove(path_);
+  EXPECT_TRUE(opened.journal->broken());
+  EXPECT_THROW(opened.journal->append("into nothing"), Error);
+  put(bytes);
+  EXPECT_THROW(opened.journal->append("into nothing"), Error);
+  opened.journal->restart(kOther);
+  opened.journal->append("two");
+  EXPECT_EQ(read_journal(path_, kOther, {}).records, Records{"two"});
+}
+
+TEST_F(JournalTest, IsReadByNobodyWhoMayNotReadTheMemory) {
+  const std::string memory = (folder_ / "line.ccm").string();
+  std::ofstream(memory) << "memory";
+  ASSERT_EQ(::chmod(memory.c_str(), 0600), 0);
+  open();
+  struct stat info {};
+  ASSERT_EQ(::stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
 TEST_F(JournalTest, AFullDiskCostsOneRecordOnly) {
@@ -453,16 +533,18 @@ TEST_F(JournalTest, RestartIsAtomic) {
       }
     }
     disk_.reset();
+    folded_ = JournalMark{kParent, 1};
     const auto again = open(kOther);
     EXPECT_TRUE(again.records.empty());
     again.journal->append("next");
-    EXPECT_FALSE(fs::exists(path_ + ".new"));
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 2);
   }
   EXPECT_EQ(open(kOther).records, Records{"next"});
 }
 
 TEST_F(JournalTest, WithoutASaveTheRecordsAreStillThereAfterACutInRestart) {
-  for (std::size_t operations = 0; operations < 3; ++operations) {  // write, flush, rename
+  for (std::size_t operations = 0; operations < 4;
+       ++operations) {  // truncate, write, flush, rename
     fs::remove(path_);
     disk_.reset();
     {
@@ -508,9 +590,9 @@ TEST_F(JournalTest, KeepsToItsLimits) {
   }
   const std::string bytes = content();
   // Tighter limits than when it was written are no reason to lose anything.
-  EXPECT_NE(refusal(bytes, Error::Kind::kInput, {99, 1000}).find("raise the limit"),
+  EXPECT_NE(refusal(bytes, Error::Kind::kInput, kParent, {99, 1000}).find("raise the limit"),
             std::string::npos);
-  EXPECT_NE(refusal(bytes, Error::Kind::kInput, {100, 200}).find("raise the limit"),
+  EXPECT_NE(refusal(bytes, Error::Kind::kInput, kParent, {100, 200}).find("raise the limit"),
             std::string::npos);
   fs::resize_file(path_, std::uintmax_t{1} << 40);  // must cost nothing
   EXPECT_THROW(open(kParent, limits), Error);

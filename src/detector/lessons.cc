@@ -1,0 +1,168 @@
+#include "detector/lessons.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/file.h"
+#include "contcore/error.h"
+#include "contcore/image.h"
+#include "detector/in_order.h"
+#include "detector/parts.h"
+#include "memory/calibration.h"
+
+namespace contcore {
+namespace {
+
+using LessonJson = nlohmann::json;
+
+[[noreturn]] void refuse_record(const std::string& path) {
+  throw Error(Error::Kind::kDamaged,
+              fmt::format("{}: has a record that this version does not know; use the version that "
+                          "wrote it",
+                          path));
+}
+
+SetThreshold read_set(const LessonJson& head) {
+  SetThreshold set;
+  if (head.contains("score")) set.score = head["score"].get<float>();
+  if (head.contains("false_alarms")) set.false_alarms = head["false_alarms"].get<double>();
+  return set;
+}
+
+}  // namespace
+
+std::string as_record(const Lesson& lesson) {
+  LessonJson head = {{"task", lesson.task}, {"time", lesson.time}};
+  if (!lesson.may_hold_out) head["hold_out"] = false;
+  if (lesson.inspection != 0) head["inspection"] = lesson.inspection;
+  if (lesson.threshold) {
+    head["threshold"] = LessonJson::object();
+    if (lesson.threshold->score) head["threshold"]["score"] = *lesson.threshold->score;
+    if (lesson.threshold->false_alarms) {
+      head["threshold"]["false_alarms"] = *lesson.threshold->false_alarms;
+    }
+  }
+  std::string record = head.dump(-1, ' ', false, LessonJson::error_handler_t::replace);
+  record += '\n';
+  record += lesson.image;
+  return record;
+}
+
+Lesson read_lesson(std::string_view record, const std::string& path) {
+  const std::size_t end = record.find('\n');
+  if (end == record.npos) refuse_record(path);
+  Lesson lesson;
+  try {
+    const LessonJson head = LessonJson::parse(record.substr(0, end));
+    lesson.task = head.at("task").get<std::string>();
+    lesson.time = head.at("time").get<std::string>();
+    lesson.may_hold_out = head.value("hold_out", true);
+    lesson.inspection = head.value("inspection", std::int64_t{0});
+    if (head.contains("threshold")) lesson.threshold = read_set(head["threshold"]);
+  } catch (const LessonJson::exception&) {
+    refuse_record(path);
+  }
+  lesson.image = record.substr(end + 1);
+  return lesson;
+}
+
+void check_lesson(const Memory& memory, const Lesson& lesson) {
+  if (!lesson.threshold) return memory.check_task(lesson.task);
+  const auto& tasks = memory.tasks();
+  const bool known = std::any_of(tasks.begin(), tasks.end(), [&](const TaskRecord& record) {
+    return record.name == lesson.task;
+  });
+  if (!known || !is_threshold(*lesson.threshold)) {
+    throw Error(Error::Kind::kUsage, fmt::format("task '{}': is not there, or cannot have this "
+                                                 "threshold",
+                                                 lesson.task));
+  }
+}
+
+bool take_lesson(Memory& memory, const Lesson& lesson, VectorView patches, Threads& threads) {
+  if (lesson.threshold) {
+    memory.set_threshold(lesson.task, *lesson.threshold);
+    return false;
+  }
+  LearnOptions options;
+  options.task = lesson.task;
+  if (!lesson.may_hold_out) options.hold_out = 0;
+  return learn_patches(memory, patches, options, lesson.time, threads);
+}
+
+std::optional<JournalMark> mark_of(const Memory::Saved& saved, const std::string& path) {
+  if (saved.journal.empty()) return std::nullopt;
+  try {
+    return JournalMark::parse(saved.journal);
+  } catch (const Error& error) {
+    throw Error(Error::Kind::kDamaged, fmt::format("{}: {}", path, error.what()));
+  }
+}
+
+SavedMemory open_saved(const std::string& path) {
+  constexpr int kMostTries = 20;  // a service saves every few seconds at most
+  for (int tries = 1;; ++tries) {
+    const FileIdentity before(path);
+    Memory::Saved saved;
+    SavedMemory opened{Memory::open(path, &saved), {}, mark_of(saved, path)};
+    JournalRecords found;
+    try {
+      found = read_journal(journal_of(path), journal_parent(saved.checksum), opened.folded);
+    } catch (const Error&) {
+      if (tries == kMostTries || FileIdentity(path) == before) throw;
+      continue;
+    }
+    // A journal that was begun anew in between belongs to the next file.
+    if (tries < kMostTries && !(FileIdentity(path) == before)) continue;
+    if (!found.records.empty()) opened.folded = found.mark;
+    opened.records = std::move(found.records);
+    return opened;
+  }
+}
+
+Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<std::string>& records,
+                const std::string& path, Threads& threads) {
+  struct Read {
+    Lesson lesson;
+    std::optional<Patches> patches;
+  };
+  Replayed result;
+  run_in_order<Read>(
+      threads, records.size(), threads.count(),
+      [&](std::size_t i, std::size_t) {
+        Read made{read_lesson(records[i], path), {}};
+        if (made.lesson.threshold) return made;
+        const auto* bytes = reinterpret_cast<const std::uint8_t*>(made.lesson.image.data());
+        Threads alone(1);
+        try {
+          const Image image = decode_image({bytes, made.lesson.image.size()}, path);
+          made.patches = extractor.extract(image, alone);
+        } catch (const Error& error) {
+          if (error.kind() != Error::Kind::kInput) throw;
+        }
+        return made;
+      },
+      [&](std::size_t, Read& made) {
+        Threads alone(1);  // the crew is at work on the next ones
+        const bool readable = made.patches || made.lesson.threshold;
+        try {
+          if (!readable) throw Error(Error::Kind::kInput, path);
+          take_lesson(memory, made.lesson,
+                      made.patches ? made.patches->vectors.view() : VectorView{}, alone);
+          if (made.lesson.inspection != 0) {
+            result.good.emplace_back(made.lesson.inspection, made.lesson.time);
+          }
+        } catch (const Error& error) {
+          const auto kind = error.kind();
+          if (kind != Error::Kind::kInput && kind != Error::Kind::kUsage) throw;
+          ++result.unusable;
+        }
+      });
+  if (!records.empty()) memory.recalibrate(threads);
+  return result;
+}
+
+}  // namespace contcore

@@ -1,0 +1,67 @@
+// Lessons: what a service has been taught since its memory was last saved, one record of the
+// journal each, and how a memory takes them up again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "contcore/memory.h"
+#include "contcore/threads.h"
+#include "detector/extractor.h"
+#include "memory/journal.h"
+
+namespace contcore {
+
+/// An image that is learned, or a threshold that is set. In the journal it is a line of JSON and
+/// the image's bytes.
+struct Lesson {
+  std::string task;
+  std::string time;
+  std::string_view image;                 ///< as it came
+  bool may_hold_out = true;               ///< every so many are, to calibrate with
+  std::int64_t inspection = 0;            ///< that a person called good; 0: none
+  std::optional<SetThreshold> threshold;  ///< set; there is no image then
+};
+
+std::string as_record(const Lesson& lesson);
+
+/// Views into the record. Throws Error (kDamaged), naming `path`.
+Lesson read_lesson(std::string_view record, const std::string& path);
+
+/// Throws Error (kInput, kUsage) for a lesson that the memory would not take.
+void check_lesson(const Memory& memory, const Lesson& lesson);
+
+/// Makes a lesson part of the memory; `patches` are its image's. True if it was held out. The same
+/// lessons in the same order make the same memory.
+bool take_lesson(Memory& memory, const Lesson& lesson, VectorView patches, Threads& threads);
+
+/// A memory's file, and the records of its journal that are not in it.
+struct SavedMemory {
+  Memory memory;
+  std::vector<std::string> records;
+  /// What of the journal will be in the memory when it has taken the records up.
+  std::optional<JournalMark> folded;
+};
+
+/// Also while a service goes on writing both. Throws Error as Memory::open and read_journal.
+SavedMemory open_saved(const std::string& path);
+
+/// The mark that a memory's file bears. Throws Error (kDamaged).
+std::optional<JournalMark> mark_of(const Memory::Saved& saved, const std::string& path);
+
+/// Takes up records. One whose image could not be learned when it came either was not acknowledged,
+/// and is left out and counted.
+struct Replayed {
+  std::size_t unusable = 0;
+  /// Inspections that were called good, and when.
+  std::vector<std::pair<std::int64_t, std::string>> good;
+};
+Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<std::string>& records,
+                const std::string& path, Threads& threads);
+
+}  // namespace contcore

@@ -1,0 +1,282 @@
+// Every single call that a save, a lesson, a fold, an opening, an offline learn and a merge make to
+// the file system is failed once, in several ways. What was acknowledged before is there
+// afterwards, and no half file is ever opened.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "base/file_system.h"
+#include "base/lock.h"
+#include "contcore/error.h"
+#include "contcore/image.h"
+#include "detector/lessons.h"
+#include "serve/line.h"
+
+namespace contcore {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Fault {
+  std::size_t at = SIZE_MAX;  // which call
+  int error = EIO;
+  bool for_good = false;  // and all that follow, as when the power goes
+};
+
+/// Counts calls and fails as it is told. A write that fails has written half of what it was given.
+class FaultyFileSystem : public FileSystem {
+ public:
+  Fault fault;
+  std::size_t calls = 0;
+
+  int open(const char* path, int flags, mode_t mode) override {
+    return fails() ? -1 : FileSystem::open(path, flags, mode);
+  }
+  ssize_t read(int fd, void* data, std::size_t bytes, off_t at) override {
+    return fails() ? -1 : FileSystem::read(fd, data, bytes, at);
+  }
+  ssize_t write(int fd, const void* data, std::size_t bytes, off_t at) override {
+    if (!fails()) return FileSystem::write(fd, data, bytes, at);
+    static_cast<void>(FileSystem::write(fd, data, bytes / 2, at));
+    errno = fault.error;
+    return -1;
+  }
+  int sync(int fd) override { return fails() ? -1 : static_cast<int>(fd < 0); }
+  int truncate(int fd, off_t bytes) override {
+    return fails() ? -1 : FileSystem::truncate(fd, bytes);
+  }
+  int rename(const char* from, const char* to) override {
+    return fails() ? -1 : FileSystem::rename(from, to);
+  }
+  int unlink(const char* path) override { return fails() ? -1 : FileSystem::unlink(path); }
+  void* map(int fd, std::size_t bytes) override {
+    return fails() ? MAP_FAILED : FileSystem::map(fd, bytes);
+  }
+
+ private:
+  bool fails() {
+    const std::size_t call = calls++;
+    const bool now = call == fault.at || (fault.for_good && call > fault.at);
+    if (now) errno = fault.error;
+    return now;
+  }
+};
+
+Image striped(std::size_t index) {
+  Image image;
+  image.width = image.height = 32;
+  image.rgb.resize(32 * 32 * 3);
+  for (std::size_t i = 0; i < image.rgb.size(); ++i) {
+    image.rgb[i] =
+        static_cast<std::uint8_t>(120 + 60 * std::sin(0.1 * static_cast<double>(i * (index + 1))));
+  }
+  return image;
+}
+
+class FaultTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = "/dev/shm/contcore_fault_XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) {
+      name = (fs::temp_directory_path() / "contcore_fault_XXXXXX").string();
+      ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    }
+    folder_ = name;
+    memory_ = (folder_ / "line.ccm").string();
+    for (std::size_t i = 0; i < 12; ++i) {
+      images_.push_back(encode_png(striped(i)));
+      files_.push_back((folder_ / (std::to_string(i) + ".png")).string());
+      write_image(files_.back(), striped(i));
+    }
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  LineOptions options() const {
+    LineOptions options;
+    options.memory = memory_;
+    options.backbone = "builtin";
+    options.settings.geometry = Geometry::parse("32", "none");
+    options.settings.capacity = 30;
+    return options;
+  }
+
+  void teach(Line& line, std::size_t image) {
+    const Patches patches = line.extractor().extract(striped(image), threads_);
+    Lesson lesson;
+    lesson.task = "task " + std::to_string(image % 3);
+    lesson.image = {reinterpret_cast<const char*>(images_[image].data()), images_[image].size()};
+    line.take(lesson, patches.vectors.view(), threads_);
+  }
+
+  static std::size_t images_in(const Memory& memory) {
+    std::size_t images = 0;
+    for (const TaskRecord& task : memory.tasks()) images += task.images + task.held;
+    return images;
+  }
+
+  // A memory with four images in its file and three in its journal.
+  void make_line() {
+    const fs::path made = folder_ / "made";
+    if (!fs::exists(made)) {
+      {
+        Line line(options(), threads_);
+        for (std::size_t i = 0; i < 4; ++i) teach(line, i);
+        line.fold(threads_);
+        for (std::size_t i = 4; i < 7; ++i) teach(line, i);
+      }
+      fs::create_directory(made);
+      for (const char* name : {"line.ccm", "line.ccm.journal"}) {
+        fs::copy_file(folder_ / name, made / name);
+      }
+    }
+    for (const char* name : {"line.ccm", "line.ccm.journal"}) {
+      fs::remove(folder_ / name);
+      fs::copy_file(made / name, folder_ / name);
+    }
+  }
+
+  // `act` counts up `acknowledged` whenever something has been promised. It begins with seven
+  // images learned, and is run with each of its calls failed, until none is left to fail.
+  void fail_everywhere(const char* what, const std::function<void(std::size_t&)>& act) {
+    std::size_t places = 0;
+    std::size_t refused = 0;
+    for (const Fault kind : {Fault{0, EIO, false}, Fault{0, ENOSPC, false}, Fault{0, EIO, true},
+                             Fault{0, ENOSPC, true}}) {
+      for (std::size_t at = 0;; ++at) {
+        ASSERT_LT(at, 2000u);
+        make_line();
+        std::size_t acknowledged = 7;
+        FaultyFileSystem faulty;
+        faulty.fault = kind;
+        faulty.fault.at = at;
+        {
+          const UseFileSystem use(faulty);
+          try {
+            act(acknowledged);
+          } catch (const Error& error) {
+            ASSERT_NE(error.kind(), Error::Kind::kDamaged) << error.what();
+            ++refused;
+          }
+        }
+        if (faulty.calls <= at) break;
+        ++places;
+        // No half file, and all that was promised.
+        ASSERT_NO_THROW(Memory::open(memory_)) << what << ", call " << at;
+        const std::size_t seen = images_in(Detector::open(memory_).memory());
+        ASSERT_GE(seen, acknowledged) << what << ", call " << at << ", error " << kind.error;
+        ASSERT_EQ(images_in(*Line(options(), threads_).memory()), seen) << what << ", call " << at;
+      }
+    }
+    std::cout << what << ": " << places << " faults placed, " << refused << " refused\n";
+    EXPECT_GT(refused, 0u);
+  }
+
+  fs::path folder_;
+  std::string memory_;
+  std::vector<std::vector<std::uint8_t>> images_;
+  std::vector<std::string> files_;
+  Threads threads_{1};
+};
+
+TEST_F(FaultTest, Save) {
+  fail_everywhere("save", [&](std::size_t&) {
+    const FileLock lock(memory_);
+    Detector::open(memory_).save(memory_);
+  });
+}
+
+TEST_F(FaultTest, Lessons) {
+  fail_everywhere("lessons", [&](std::size_t& acknowledged) {
+    Line line(options(), threads_);
+    for (std::size_t i = 7; i < 11; ++i) {
+      try {
+        teach(line, i);
+        ++acknowledged;
+      } catch (const Error&) {
+        // The next may be taken again.
+      }
+    }
+    if (acknowledged < 11) throw Error(Error::Kind::kInput, "some were refused");
+  });
+}
+
+TEST_F(FaultTest, Fold) {
+  fail_everywhere("fold", [&](std::size_t& acknowledged) {
+    Line line(options(), threads_);
+    try {
+      line.fold(threads_);
+    } catch (const Error&) {
+      // It goes on from what is in memory.
+    }
+    teach(line, 8);
+    ++acknowledged;
+    line.fold(threads_);
+  });
+}
+
+TEST_F(FaultTest, Batch) {
+  fail_everywhere("batch", [&](std::size_t& acknowledged) {
+    Line line(options(), threads_);
+    const Patches patches = line.extractor().extract(striped(9), threads_);
+    Line::Batch batch;
+    batch.features = patches.vectors.view();
+    batch.images = 1;
+    line.learn_batch(batch, "batch", threads_, {});
+    ++acknowledged;
+    teach(line, 10);
+    ++acknowledged;
+  });
+}
+
+TEST_F(FaultTest, Opening) {
+  fail_everywhere("opening", [&](std::size_t&) { const Line line(options(), threads_); });
+}
+
+TEST_F(FaultTest, LearningOffline) {
+  fail_everywhere("learning offline", [&](std::size_t& acknowledged) {
+    const FileLock lock(memory_);
+    Detector detector = Detector::open(memory_);
+    LearnOptions how;
+    how.task = "offline";
+    how.strict = true;
+    how.hold_out = 0;
+    detector.learn({files_[10], files_[11]}, how, threads_);
+    detector.save(memory_);
+    acknowledged += 2;
+  });
+}
+
+// Into one of the memories that are merged, as `contcore merge line.ccm line.ccm other.ccm` does.
+TEST_F(FaultTest, Merge) {
+  const std::string other = (folder_ / "other.ccm").string();
+  {
+    DetectorOptions settings = options().settings;
+    settings.backbone = "builtin";
+    Detector detector(settings);
+    LearnOptions how;
+    how.task = "other";
+    how.hold_out = 0;
+    detector.learn({files_[10]}, how, threads_);
+    detector.save(other);
+  }
+  fail_everywhere("merge", [&](std::size_t& acknowledged) {
+    const FileLock lock(memory_);
+    const SavedMemory saved = open_saved(memory_);
+    const Detector ours = Detector::open(memory_);
+    const Memory merged = Memory::merge(ours.memory(), open_saved(other).memory, 30, threads_);
+    merged.save(memory_, saved.folded->text());
+    ++acknowledged;
+    remove_journal(journal_of(memory_));
+  });
+}
+
+}  // namespace
+}  // namespace contcore
