@@ -20,6 +20,16 @@ constexpr std::size_t kMostScans = 256;
 constexpr std::size_t kMostTags = 4096;
 constexpr std::size_t kMostStrips = std::size_t{1} << 20;
 
+// Products of numbers from a file: where one has no bounds it stays the largest number there is.
+std::size_t times(std::size_t a, std::size_t b) {
+  std::size_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
+}
+
+std::size_t bytes_of(std::size_t pixels, std::size_t bits) {
+  return pixels > SIZE_MAX / 64 ? SIZE_MAX : (pixels * bits + 7) / 8;
+}
+
 // A walk through hostile bytes: every read is within them or ends in words.
 class Reader {
  public:
@@ -127,7 +137,11 @@ ImageHeader png_header(Bytes bytes, const std::string& name) {
   check_png_kind(file);
   if (!pixels) file.damaged("it has no pixels");
   if (file.byte(25) == 3 && !palette) file.damaged("it has no palette");
-  return file.header(file.big32(16), file.big32(20));
+  ImageHeader header = file.header(file.big32(16), file.big32(20));
+  constexpr std::array<std::size_t, 7> kSamples = {1, 0, 3, 1, 2, 0, 4};
+  const std::size_t bits = kSamples[file.byte(25)] * file.byte(24);
+  header.unpacked = bytes_of(times(header.width, header.height), bits);
+  return header;
 }
 
 std::vector<std::uint8_t> png_picture(Bytes bytes) {
@@ -197,6 +211,7 @@ Jpeg read_jpeg(Bytes bytes, const std::string& name) {
     }
     if (marker == 0xd9) {
       if (!header || scans == 0) file.damaged("it has no pixels");
+      header->scanned = times(scans, times(header->width, header->height));
       return {*header, at + 2};
     }
     if (marker == 0x01 || (marker >= 0xd0 && marker <= 0xd8)) {  // these have no length
@@ -301,23 +316,51 @@ class Tiff {
   std::size_t tags_ = 0;
 };
 
-void check_tiff_parts(const Reader& file, const Tiff& tiff, std::size_t offsets_tag,
-                      std::size_t counts_tag) {
+struct Part {
+  std::size_t offset, count;
+};
+
+std::vector<Part> tiff_parts(const Reader& file, const Tiff& tiff, std::size_t offsets_tag,
+                             std::size_t counts_tag) {
   const std::vector<std::size_t> offsets = tiff.values(offsets_tag);
   const std::vector<std::size_t> counts = tiff.values(counts_tag);
   if (offsets.empty() || offsets.size() != counts.size()) {
     file.damaged("it does not say where its pixels are");
   }
-  for (std::size_t i = 0; i < offsets.size(); ++i) file.need(offsets[i], counts[i]);
+  std::vector<Part> parts;
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    file.need(offsets[i], counts[i]);
+    parts.push_back({offsets[i], counts[i]});
+  }
+  return parts;
+}
+
+// A part may be a JPEG of its own, with scans of its own.
+std::size_t tiff_scanned(const Reader& file, const std::vector<Part>& parts,
+                         const std::string& name) {
+  std::size_t scanned = 0;
+  std::size_t walked = 0;
+  for (const auto& [offset, count] : parts) {
+    if (count == 0) continue;  // left out
+    // Many parts with the same bytes would keep this walk itself busy.
+    walked += count;
+    if (walked > file.size()) file.damaged("its parts have bytes in common");
+    const std::size_t more = read_jpeg(file.part(offset, count), name).header.scanned;
+    scanned = more > SIZE_MAX - scanned ? SIZE_MAX : scanned + more;
+  }
+  return scanned;
 }
 
 ImageHeader tiff_header(Bytes bytes, const std::string& name) {
-  constexpr std::size_t kWidth = 256, kHeight = 257, kBits = 258, kSamples = 277, kTileWidth = 322,
-                        kTileHeight = 323, kFormat = 339;
+  constexpr std::size_t kWidth = 256, kHeight = 257, kBits = 258, kCompression = 259,
+                        kSamples = 277, kTileWidth = 322, kTileHeight = 323, kFormat = 339;
+  constexpr std::size_t kOldJpeg = 6, kJpeg = 7;
   const Reader file(bytes, name, "TIFF");
   const Tiff tiff(file);
+  std::size_t most_bits = 1;
   for (const std::size_t bits : tiff.values(kBits)) {
     if (bits > 16) file.unread(fmt::format("a TIFF of {} bits for each colour", bits));
+    most_bits = std::max(most_bits, bits);
   }
   for (const std::size_t format : tiff.values(kFormat)) {
     if (format != 1) file.unread("a TIFF of other than whole numbers");
@@ -328,17 +371,24 @@ ImageHeader tiff_header(Bytes bytes, const std::string& name) {
   const std::size_t height = tiff.value(kHeight, 0);
   const std::size_t tile_width = tiff.value(kTileWidth, 0);
   const std::size_t tile_height = tiff.value(kTileHeight, 0);
-  if (tile_width == 0) {
-    check_tiff_parts(file, tiff, 273, 279);
-  } else {
+  ImageHeader header = file.header(width, height);
+  std::size_t pixels = times(width, height);
+  if (tile_width != 0) {
     // Tiles are filled up beyond the picture, but not beyond reason.
     if (tile_height == 0 || tile_width / 4096 > width || tile_height / 4096 > height ||
         tile_width > 65536 || tile_height > 65536 || tile_width * tile_height > (1u << 26)) {
       file.damaged(fmt::format("its tiles are {} × {}", tile_width, tile_height));
     }
-    check_tiff_parts(file, tiff, 324, 325);
+    const std::size_t tiles = times((width - 1) / tile_width + 1, (height - 1) / tile_height + 1);
+    pixels = times(tiles, tile_width * tile_height);
   }
-  return file.header(width, height);
+  const std::vector<Part> parts =
+      tile_width == 0 ? tiff_parts(file, tiff, 273, 279) : tiff_parts(file, tiff, 324, 325);
+  const std::size_t compression = tiff.value(kCompression, 1);
+  if (compression == kOldJpeg) file.unread("a TIFF with a JPEG of the old kind");
+  if (compression == kJpeg) header.scanned = tiff_scanned(file, parts, name);
+  if (compression != 1) header.unpacked = bytes_of(pixels, samples * most_bits);
+  return header;
 }
 
 // ---- WebP ------------------------------------------------------------------------------------

@@ -16,6 +16,9 @@ struct ImageHeader {
   std::string format;
   std::size_t width = 0;
   std::size_t height = 0;
+  /// What decoding it takes beyond that; the largest number there is where it has no bounds.
+  std::size_t scanned = 0;   ///< pixels gone over by a JPEG's scans, all together
+  std::size_t unpacked = 0;  ///< bytes that compressed pixels become before they are converted
 };
 
 /// Recognises the format by its first bytes, whatever the file's name, and finds the size; both are

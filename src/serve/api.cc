@@ -90,8 +90,8 @@ std::vector<Api::Route> Api::routes(std::size_t image) {
   const std::string_view seen = "inspections";
   return {
       {"GET", {}, &Api::page, kClerk, open, 0},
-      {"GET", {"health"}, &Api::health, kClerk, open, 0},
-      {"GET", {"ready"}, &Api::ready, kClerk, open, 0},
+      {"GET", {"health"}, &Api::health, kAtOnce, open, 0},
+      {"GET", {"ready"}, &Api::ready, kAtOnce, open, 0},
       {"GET", {"metrics"}, &Api::metrics, kClerk, look, 0},
       {"GET", {v1, "status"}, &Api::status, kClerk, look, 0},
       {"GET", {v1, "tasks"}, &Api::tasks, kClerk, look, 0},
@@ -151,6 +151,14 @@ std::optional<HttpResponse> Api::refuse_stranger(const HttpRequest& head) const 
       origin != fmt::format("https://{}", host)) {
     return refusal(403, "a page of another site may not ask this service");
   }
+  // A picture in a page, or a form, comes without an Origin; browsers say in this header who asked.
+  const std::string_view site = head.header("sec-fetch-site");
+  const bool is_visit = head.segments.empty() && head.method == "GET" &&
+                        head.header("sec-fetch-mode") == "navigate" &&
+                        head.header("sec-fetch-dest") == "document";
+  if ((site == "cross-site" || site == "same-site") && !is_visit) {
+    return refusal(403, "a page of another site may not ask this service");
+  }
   if (options_.tokens.empty() && !is_own_host(host)) {
     return refusal(403, "without tokens this service answers to localhost and addresses only");
   }
@@ -189,15 +197,19 @@ HttpAdmission Api::admit(const HttpRequest& head) {
 void Api::handle(HttpRequest&& request, HttpReply reply) {
   Found found = find(request);
   const Route& route = *found.route;  // admit() has seen to it
-  Executor& executor = route.where == Where::kClerk       ? *clerk_
-                       : route.where == Where::kInspector ? *inspectors_
-                                                          : *learner_;
+  if (route.where == Where::kAtOnce) {
+    HttpResponse response = answer(route, request, found.params, no_crew_);
+    count(&route, response.status);
+    return reply.send(std::move(response));
+  }
   // std::function must be copyable, a reply is not.
   auto asked =
       std::make_shared<std::pair<HttpRequest, HttpReply>>(std::move(request), std::move(reply));
-  const bool taken =
-      executor.submit([this, asked, &route, params = std::move(found.params)](Threads& threads) {
-        HttpResponse response = answer(route, asked->first, params, threads);
+  const bool taken = executor_of(route).submit(
+      [this, asked, &route, params = std::move(found.params)](Threads& threads) {
+        HttpResponse response = is_for_nobody(route, asked->second)
+                                    ? refusal(503, "the client left before this was begun")
+                                    : answer(route, asked->first, params, threads);
         count(&route, response.status);
         asked->second.send(std::move(response));
       });
@@ -205,6 +217,25 @@ void Api::handle(HttpRequest&& request, HttpReply reply) {
     count(&route, 503);
     asked->second.send(refusal(503, "too much waits already; try again in a moment"));
   }
+}
+
+Executor& Api::executor_of(const Route& route) const {
+  switch (route.where) {
+    case Where::kInspector:
+      return *inspectors_;
+    case Where::kLearner:
+      return *learner_;
+    default:
+      return *clerk_;
+  }
+}
+
+// Work that has waited for its turn is not begun for a client that is gone; what the clerk does is
+// mostly done sooner than asked.
+bool Api::is_for_nobody(const Route& route, const HttpReply& reply) {
+  const bool is_much =
+      route.where != Where::kClerk || route.handler == &Api::map || route.handler == &Api::outline;
+  return is_much && reply.client_has_left();
 }
 
 HttpResponse Api::answer(const Route& route, const HttpRequest& request, const Params& params,

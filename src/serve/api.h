@@ -49,7 +49,12 @@ class Api {
  private:
   using Params = std::vector<std::string>;  // of the path
   using Handler = HttpResponse (Api::*)(const HttpRequest&, const Params&, Threads&);
-  enum class Where { kClerk, kInspector, kLearner };
+  enum class Where {
+    kAtOnce,  // on the server's thread, behind nobody
+    kClerk,
+    kInspector,
+    kLearner
+  };
   struct Route {
     const char* method;
     std::vector<std::string_view> pattern;  // "" stands for any one segment
@@ -68,6 +73,8 @@ class Api {
   std::optional<HttpResponse> refuse_stranger(const HttpRequest& head) const;
   HttpResponse answer(const Route& route, const HttpRequest& request, const Params& params,
                       Threads& threads);
+  Executor& executor_of(const Route& route) const;
+  static bool is_for_nobody(const Route& route, const HttpReply& reply);
   void count(const Route* route, int status);
 
   // The handlers, in the order of docs/serving.md.
@@ -127,6 +134,7 @@ class Api {
   std::vector<Route> routes_;
   std::atomic<bool> winding_down_ = false;
   std::optional<RateLimit> rate_;  // for the server's thread alone
+  Threads no_crew_{1};             // the same
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 
   mutable std::mutex mutex_;                  // of what follows

@@ -66,7 +66,6 @@ HttpResponse Api::page(const HttpRequest& /*request*/, const Params& params, Thr
   response.headers = {{"Content-Security-Policy", kPagePolicy},
                       {"Referrer-Policy", "no-referrer"},
                       {"Cross-Origin-Opener-Policy", "same-origin"},
-                      {"Cross-Origin-Resource-Policy", "same-origin"},
                       {"Cache-Control", "no-cache"}};
   return response;
 }

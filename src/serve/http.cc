@@ -10,7 +10,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdarg>
+#include <cstdio>
 #include <new>
+#include <unordered_set>
 #include <utility>
 
 #include "contcore/error.h"
@@ -29,6 +32,9 @@ using Phase = HttpConnections::Phase;
 constexpr double kLastSeconds = 2;
 // Files that are open besides connections.
 constexpr std::size_t kOtherFiles = 128;
+// At its limit the library would take no more connections; so its limit is above ours, and it is we
+// who choose which of them to close.
+constexpr std::size_t reserve(std::size_t connections) { return connections / 8 + 2; }
 constexpr std::size_t kFirstBodyBytes = std::size_t{64} << 10;
 
 // One connection, as the server's thread sees it.
@@ -131,7 +137,7 @@ HttpLimits within_the_process(HttpLimits limits) {
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY) {
     const std::size_t most =
         files.rlim_cur > 2 * kOtherFiles ? files.rlim_cur - kOtherFiles : files.rlim_cur / 2;
-    limits.connections = std::min(limits.connections, most);
+    limits.connections = std::min(limits.connections, most - reserve(most));
   }
   limits.connections = std::clamp<std::size_t>(limits.connections, 2, 1 << 20);
   return limits;
@@ -148,6 +154,7 @@ class HttpServer::Daemon {
   void drain(double seconds);
 
  private:
+  static void on_message(void* self, const char* format, va_list values);
   static void on_connection(void* self, MHD_Connection* connection, void** peer,
                             MHD_ConnectionNotificationCode what);
   static void* on_first_line(void* self, const char* target, MHD_Connection* connection);
@@ -169,6 +176,7 @@ class HttpServer::Daemon {
   HttpAdmission ask_gate(const HttpRequest& head) const;
   MHD_Result receive(MHD_Connection* connection, Peer& peer, std::string_view data);
   std::optional<HttpResponse> make_room(Peer& peer, std::size_t bytes) const;
+  static void send_past_library(MHD_Connection* connection, Peer& peer, HttpResponse&& response);
   bool hand_over(MHD_Connection* connection, Peer& peer);
   MHD_Result queue(MHD_Connection* connection, Peer& peer, HttpResponse&& response, bool close);
 
@@ -181,6 +189,7 @@ class HttpServer::Daemon {
   const bool is_old_ = is_old_library();
   std::atomic<bool> draining_{false};
   std::optional<HttpConnections> connections_;
+  std::unordered_set<MHD_Connection*> heads_;  // that are being received; the server's thread's
   MHD_Daemon* daemon_ = nullptr;
 };
 
@@ -197,13 +206,14 @@ HttpServer::Daemon::Daemon(Listener listener, const HttpLimits& limits, Gate gat
 
 void HttpServer::Daemon::start() {
   const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME |
-                         (listener_.ipv6 ? unsigned{MHD_USE_IPv6} : 0u);
+                         MHD_USE_ERROR_LOG | (listener_.ipv6 ? unsigned{MHD_USE_IPv6} : 0u);
   daemon_ =
       MHD_start_daemon(flags, listener_.port, nullptr, nullptr, &on_request, this,  //
+                       MHD_OPTION_EXTERNAL_LOGGER, &on_message, this,               //
                        MHD_OPTION_LISTEN_SOCKET, listener_.socket.fd(),             //
-                       MHD_OPTION_CONNECTION_LIMIT, static_cast<unsigned>(limits_.connections),
+                       MHD_OPTION_CONNECTION_LIMIT,
+                       static_cast<unsigned>(limits_.connections + reserve(limits_.connections)),
                        MHD_OPTION_CONNECTION_MEMORY_LIMIT, limits_.header_memory,  //
-                       MHD_OPTION_STRICT_FOR_CLIENT, 1,                            //
                        MHD_OPTION_NOTIFY_CONNECTION, &on_connection, this,         //
                        MHD_OPTION_URI_LOG_CALLBACK, &on_first_line, this,          //
                        MHD_OPTION_NOTIFY_COMPLETED, &on_completed, this,           //
@@ -237,13 +247,49 @@ Peer* HttpServer::Daemon::peer_of(MHD_Connection* connection) {
   return info == nullptr ? nullptr : static_cast<Peer*>(info->socket_context);
 }
 
+// A Content-Length that is no number is refused by the library itself, and an old one then sends
+// the head of its answer twice. It says what it is about to send, though not on which connection:
+// that is the one whose head is whole and was not handed to us. We send our own answer first, and
+// no more goes out after it.
+void HttpServer::Daemon::on_message(void* self, const char* format, va_list values) {
+  std::array<char, 512> bytes{};
+  std::vsnprintf(bytes.data(), bytes.size(), format, values);
+  const std::string_view text(bytes.data());
+  const auto says = [&](std::string_view words) { return text.find(words) != text.npos; };
+  if (!says("Error processing request") || !says("Content-Length")) return;
+  std::vector<MHD_Connection*> refused;
+  auto& heads = static_cast<Daemon*>(self)->heads_;
+  try {
+    for (MHD_Connection* one : heads) {
+      if (MHD_get_connection_info(one, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE) != nullptr) {
+        refused.push_back(one);
+      }
+    }
+    for (MHD_Connection* one : refused) heads.erase(one);
+    // Others may still be taking the library's answer to a head that was too large.
+    if (refused.size() != 1) return;
+    Peer* peer = peer_of(refused[0]);
+    peer->request.id = request_id({});
+    send_past_library(
+        refused[0], *peer,
+        says("413") ? problem(413, "Content Too Large", "the body would be too large")
+                    : problem(400, "Bad Request", "Content-Length must be a number of bytes"));
+    ::shutdown(MHD_get_connection_info(refused[0], MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+               SHUT_WR);
+  } catch (...) {  // no memory: then it is the library's answer
+  }
+}
+
 void HttpServer::Daemon::on_connection(void* self, MHD_Connection* connection, void** peer,
                                        MHD_ConnectionNotificationCode what) {
   HttpConnections& connections = *static_cast<Daemon*>(self)->connections_;
   if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
     const std::unique_ptr<Peer> gone(static_cast<Peer*>(*peer));
     *peer = nullptr;
-    if (gone != nullptr) connections.remove(gone->watched, gone->linger);
+    static_cast<Daemon*>(self)->heads_.erase(connection);
+    if (gone == nullptr) return;
+    static_cast<Daemon*>(self)->replies_->leave(gone->exchange.get());
+    connections.remove(gone->watched, gone->linger);
     return;
   }
   const int socket =
@@ -252,7 +298,7 @@ void HttpServer::Daemon::on_connection(void* self, MHD_Connection* connection, v
     auto fresh = std::make_unique<Peer>();
     fresh->address = address_text(
         MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
-    fresh->watched = connections.add(socket);
+    fresh->watched = connections.add(socket, fresh->address);
     *peer = fresh.release();
   } catch (...) {  // no memory to watch it with
     *peer = nullptr;
@@ -264,8 +310,9 @@ void* HttpServer::Daemon::on_first_line(void* self, const char* target,
                                         MHD_Connection* connection) {
   Peer* peer = peer_of(connection);
   if (peer == nullptr) return nullptr;
-  static_cast<Daemon*>(self)->connections_->set_phase(peer->watched, Phase::kReceiving);
+  static_cast<Daemon*>(self)->connections_->set_phase(peer->watched, Phase::kHead);
   try {
+    static_cast<Daemon*>(self)->heads_.insert(connection);
     peer->target = target;
   } catch (...) {  // then it does not start with '/'
   }
@@ -276,6 +323,7 @@ void HttpServer::Daemon::on_completed(void* self, MHD_Connection* connection, vo
                                       MHD_RequestTerminationCode /*how*/) {
   Peer* peer = peer_of(connection);
   if (peer == nullptr) return;
+  static_cast<Daemon*>(self)->replies_->leave(peer->exchange.get());
   peer->start_over();
   static_cast<Daemon*>(self)->connections_->set_phase(peer->watched, Phase::kIdle);
 }
@@ -323,6 +371,8 @@ MHD_Result HttpServer::Daemon::proceed(MHD_Connection* connection, Peer& peer, c
 MHD_Result HttpServer::Daemon::begin(MHD_Connection* connection, Peer& peer, const char* method,
                                      const char* version) {
   peer.begun = true;
+  heads_.erase(connection);
+  connections_->set_phase(peer.watched, Phase::kReceiving);
   peer.request.client = peer.address;
   // Until the head is understood nobody knows where the next request starts.
   bool close = true;
@@ -377,6 +427,10 @@ std::optional<HttpResponse> HttpServer::Daemon::look_at_request(Peer& peer, std:
   if (!is_known(method)) {
     return problem(501, "Not Implemented", "the method is not known here");
   }
+  // The library would say so itself, but an old one sends the head of its answer twice.
+  if (version == "HTTP/1.1" && !request.headers.contains("host")) {
+    return problem(400, "Bad Request", "the header host is missing");
+  }
   request.method = method == "HEAD" ? "GET" : method;
   parse_target(peer.target, request);
   HttpAdmission admission = ask_gate(request);
@@ -406,15 +460,20 @@ MHD_Result HttpServer::Daemon::receive(MHD_Connection* connection, Peer& peer,
     peer.request.body.append(data);
     return MHD_YES;
   }
-  // In the middle of a body the library takes no answer. Nothing of ours is under way on this
-  // socket, so the answer can be written past it; then the connection is closed.
-  const std::string bytes = as_bytes(std::move(*refusal), peer.request.id);
+  // In the middle of a body the library takes no answer.
+  send_past_library(connection, peer, std::move(*refusal));
+  return MHD_NO;
+}
+
+// Nothing of ours may be under way on this socket, and the connection is to be closed.
+void HttpServer::Daemon::send_past_library(MHD_Connection* connection, Peer& peer,
+                                           HttpResponse&& response) {
+  const std::string bytes = as_bytes(std::move(response), peer.request.id);
   const MHD_ConnectionInfo* info =
       MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   const ssize_t sent =
       ::send(info->connect_fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   peer.linger = sent > 0;
-  return MHD_NO;
 }
 
 // Counts what the string holds, not what is in it, and lets that grow by doubling.
@@ -435,7 +494,9 @@ std::optional<HttpResponse> HttpServer::Daemon::make_room(Peer& peer, std::size_
 // False when the server is stopping.
 bool HttpServer::Daemon::hand_over(MHD_Connection* connection, Peer& peer) {
   connections_->set_phase(peer.watched, Phase::kHandling);
-  peer.exchange = replies_->open(connection, std::move(peer.share));
+  const int socket =
+      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+  peer.exchange = replies_->open(connection, socket, std::move(peer.share));
   if (peer.exchange == nullptr) return false;
   HttpRequest request = std::exchange(peer.request, {});
   peer.request.id = request.id;

@@ -36,7 +36,7 @@ struct HttpResponse {
   std::string type = "application/json";
   std::string body;
   /// Control characters in values become blanks. The server writes Content-Length, X-Request-Id,
-  /// X-Content-Type-Options and, unless it is here, Cache-Control.
+  /// X-Content-Type-Options, Cross-Origin-Resource-Policy and, unless it is here, Cache-Control.
   std::vector<std::pair<std::string, std::string>> headers;
 };
 
@@ -58,6 +58,10 @@ class HttpReply {
   /// Only the first call counts.
   void send(HttpResponse response);
 
+  /// Whether the client has closed the connection, or its side of it: nobody may be there to read
+  /// the answer.
+  bool client_has_left() const;
+
  private:
   std::shared_ptr<HttpReplies> replies_;
   std::shared_ptr<HttpExchange> exchange_;
@@ -67,11 +71,13 @@ struct HttpLimits {
   std::size_t body = std::size_t{64} << 20;
   /// All bodies that are being received or wait for their answer, together; beyond: 503.
   std::size_t bodies = std::size_t{512} << 20;
-  /// At once. When nearly all are taken, those idle for longest are closed. Fewer where the process
-  /// may not have as many open files.
+  /// At once; a quarter of them for one client (by its address, IPv6 by the first 64 bits). When
+  /// nearly all are taken, those that have been idle, or in the middle of sending or being sent
+  /// something, for longest are closed. Fewer where the process may not have as many open files.
   std::size_t connections = 2000;
   std::size_t header_memory = 32 << 10;  ///< for each connection: request line and headers
   double idle_seconds = 30;     ///< for the first line of a request to come; then it is closed
+  double head_seconds = 10;     ///< from that line to the end of the head, however it trickles
   double request_seconds = 30;  ///< from its first line to its last byte, however it trickles
   double answer_seconds = 60;   ///< for the client to take the answer
   double linger_seconds = 2;    ///< a refused body is thrown away this long, so that the refusal is

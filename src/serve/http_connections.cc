@@ -9,7 +9,10 @@
 #include <array>
 #include <cerrno>
 #include <new>
+#include <tuple>
 #include <vector>
+
+#include "serve/rate_limit.h"
 
 namespace contcore {
 namespace {
@@ -17,6 +20,8 @@ namespace {
 using Clock = HttpConnections::Clock;
 
 constexpr std::size_t kMostLingering = 64;
+// A client may have a quarter of all connections, or these.
+constexpr std::size_t kLeastShare = 8;
 constexpr auto kLeaveDelay = std::chrono::milliseconds(200);
 constexpr auto kLingerPeriod = std::chrono::milliseconds(10);
 
@@ -44,7 +49,9 @@ bool throw_away_input(int socket) {
 }  // namespace
 
 HttpConnections::HttpConnections(const HttpLimits& limits)
-    : limits_(limits), thread_([this] { watch(); }) {}
+    : limits_(limits),
+      share_(std::max(limits.connections / 4, kLeastShare)),
+      thread_([this] { watch(); }) {}
 
 HttpConnections::~HttpConnections() {
   {
@@ -56,22 +63,35 @@ HttpConnections::~HttpConnections() {
   for (const Lingering& left : lingering_) ::close(left.socket);
 }
 
-HttpConnections::Handle HttpConnections::add(int socket) {
+// Room is made here and not by the watcher: whoever comes fast must not get ahead of it.
+HttpConnections::Handle HttpConnections::add(int socket, const std::string& address) {
   const std::lock_guard lock(mutex_);
-  watched_.push_back({.socket = socket, .phase = Phase::kIdle, .since = Clock::now()});
-  if (is_crowded()) wake_.notify_all();
+  const auto client = clients_.try_emplace(client_key(address), 0).first;
+  watched_.push_back(
+      {.socket = socket, .client = client, .phase = Phase::kIdle, .since = Clock::now()});
+  ++client->second;
+  ++open_;
+  try {
+    if (client->second > share_) make_room(&*client, client->second - share_ * 7 / 8);
+    if (is_crowded()) make_room(nullptr, open_ - limits_.connections * 3 / 4);
+  } catch (const std::bad_alloc&) {  // then there is none
+  }
+  Watched& fresh = watched_.back();
+  if (!fresh.broken && (open_ > limits_.connections || client->second > share_)) break_off(fresh);
   return std::prev(watched_.end());
 }
 
 void HttpConnections::set_phase(Handle handle, Phase phase) {
   const std::lock_guard lock(mutex_);
+  // The time for a request runs from its first line to its last byte.
+  if (phase != Phase::kReceiving) handle->since = Clock::now();
   handle->phase = phase;
-  handle->since = Clock::now();
   handle->ended = {};
 }
 
 void HttpConnections::remove(Handle handle, bool linger) {
   const std::lock_guard lock(mutex_);
+  if (!handle->broken) forget(*handle);
   const Watched connection = *handle;
   watched_.erase(handle);
   gone_.notify_all();
@@ -121,8 +141,8 @@ void HttpConnections::watch() {
 // Often enough that a time limit is kept to about a tenth.
 Clock::duration HttpConnections::period() const {
   if (draining_ || !lingering_.empty()) return kLingerPeriod;
-  const double least =
-      std::min({limits_.idle_seconds, limits_.request_seconds, limits_.answer_seconds});
+  const double least = std::min({limits_.idle_seconds, limits_.head_seconds,
+                                 limits_.request_seconds, limits_.answer_seconds});
   return seconds(std::clamp(least / 10, 0.01, 0.5));
 }
 
@@ -131,28 +151,35 @@ void HttpConnections::sweep(Clock::time_point now) {
     if (connection.broken) continue;
     if (is_overdue(connection, now) || has_left(connection, now)) break_off(connection);
   }
-  if (is_crowded()) make_room();
 }
 
 bool HttpConnections::is_crowded() const {
-  return watched_.size() > limits_.connections - std::max<std::size_t>(1, limits_.connections / 10);
+  return open_ > limits_.connections - std::max<std::size_t>(1, limits_.connections / 10);
 }
 
-// So that whoever only holds connections open does not keep the others out.
-void HttpConnections::make_room() {
-  std::vector<Watched*> idle;
-  std::size_t surplus = watched_.size() - limits_.connections * 3 / 4;
+// So that whoever only holds connections open does not keep the one out that came last: of all, or
+// of one client, those go that have been at the same thing for longest, be it waiting, sending a
+// part of a request or taking an answer. A request that is whole is served; one that may be, for it
+// was not looked at yet, goes last.
+void HttpConnections::make_room(const Clients::value_type* client, std::size_t surplus) {
+  struct Candidate {
+    bool unread;
+    Clock::time_point since;
+    Watched* connection;
+  };
+  std::vector<Candidate> unfinished;
   for (Watched& connection : watched_) {
-    if (connection.broken) {
-      surplus -= surplus > 0 ? 1 : 0;
-    } else if (connection.phase == Phase::kIdle && !has_unread_bytes(connection.socket)) {
-      idle.push_back(&connection);
-    }
+    if (connection.broken || connection.phase == Phase::kHandling) continue;
+    if (client != nullptr && &*connection.client != client) continue;
+    if (&connection == &watched_.back()) continue;
+    const bool unread = connection.phase == Phase::kIdle && has_unread_bytes(connection.socket);
+    unfinished.push_back({unread, connection.since, &connection});
   }
-  std::sort(idle.begin(), idle.end(),
-            [](const Watched* a, const Watched* b) { return a->since < b->since; });
-  idle.resize(std::min(idle.size(), surplus));
-  for (Watched* connection : idle) break_off(*connection);
+  std::sort(unfinished.begin(), unfinished.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tie(a.unread, a.since) < std::tie(b.unread, b.since);
+  });
+  unfinished.resize(std::min(unfinished.size(), surplus));
+  for (const Candidate& one : unfinished) break_off(*one.connection);
 }
 
 bool HttpConnections::is_overdue(const Watched& connection, Clock::time_point now) const {
@@ -162,6 +189,9 @@ bool HttpConnections::is_overdue(const Watched& connection, Clock::time_point no
       // What has come but was not looked at yet is no idle connection.
       return age > seconds(limits_.idle_seconds) ||
              (draining_ && !has_unread_bytes(connection.socket));
+    case Phase::kHead:
+      if (age > seconds(limits_.head_seconds)) return true;
+      [[fallthrough]];
     case Phase::kReceiving:
       return giving_up_ || age > seconds(limits_.request_seconds);
     case Phase::kAnswering:
@@ -175,15 +205,22 @@ bool HttpConnections::is_overdue(const Watched& connection, Clock::time_point no
 // The library can miss the end of input when it comes together with the last bytes; it would keep a
 // body that nobody will complete. The delay is for what it has read but not told us of yet.
 bool HttpConnections::has_left(Watched& connection, Clock::time_point now) {
-  if (connection.phase != Phase::kIdle && connection.phase != Phase::kReceiving) return false;
+  if (connection.phase == Phase::kHandling || connection.phase == Phase::kAnswering) return false;
   char byte = 0;
   if (::recv(connection.socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0) return false;
   if (connection.ended == Clock::time_point()) connection.ended = now;
   return now - connection.ended > kLeaveDelay;
 }
 
+// It does not count any more.
+void HttpConnections::forget(const Watched& connection) {
+  --open_;
+  if (--connection.client->second == 0) clients_.erase(connection.client);
+}
+
 void HttpConnections::break_off(Watched& connection) {
   connection.broken = true;
+  forget(connection);
   if (connection.phase == Phase::kAnswering) {
     // The kernel, too, is to forget what the client does not read.
     const linger at_once{1, 0};

@@ -5,7 +5,9 @@
 #include <condition_variable>
 #include <cstddef>
 #include <list>
+#include <map>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "serve/http.h"
@@ -19,14 +21,19 @@ class HttpConnections {
   using Clock = std::chrono::steady_clock;
 
   enum class Phase {
-    kIdle,       ///< no request yet
-    kReceiving,  ///< from the first line to the end of the body
+    kIdle,       ///< no first line of a request yet
+    kHead,       ///< from the first line to the end of the head
+    kReceiving,  ///< from there to the end of the body
     kHandling,   ///< with the handler: no time is set here
     kAnswering,  ///< until the last byte is handed to the kernel
   };
 
+  /// How many connections each client has; broken ones do not count.
+  using Clients = std::map<std::string, std::size_t, std::less<>>;
+
   struct Watched {
     int socket;
+    Clients::iterator client;  ///< until it is broken
     Phase phase;
     Clock::time_point since;
     Clock::time_point ended{};  ///< when the client was first seen to send no more in this phase
@@ -39,7 +46,8 @@ class HttpConnections {
   HttpConnections(const HttpConnections&) = delete;
   HttpConnections& operator=(const HttpConnections&) = delete;
 
-  Handle add(int socket);
+  /// Makes room for it, or breaks it off: too many at once, or too many of this client.
+  Handle add(int socket, const std::string& address);
   void set_phase(Handle handle, Phase phase);
   /// Before the server closes the socket. With `linger`, what the client still sends is thrown away
   /// for a while: closed at once, its kernel would drop our answer along with the connection.
@@ -62,17 +70,21 @@ class HttpConnections {
   Clock::duration period() const;
   void sweep(Clock::time_point now);
   bool is_crowded() const;
-  void make_room();
+  void make_room(const Clients::value_type* client, std::size_t surplus);
   bool is_overdue(const Watched& connection, Clock::time_point now) const;
   static bool has_left(Watched& connection, Clock::time_point now);
-  static void break_off(Watched& connection);
+  void break_off(Watched& connection);
+  void forget(const Watched& connection);
   void drop_lingering(Clock::time_point now);
 
   const HttpLimits limits_;
+  const std::size_t share_;  // of one client
   std::mutex mutex_;
   std::condition_variable wake_;  // the watcher
   std::condition_variable gone_;  // a connection
   std::list<Watched> watched_;
+  Clients clients_;
+  std::size_t open_ = 0;  // not broken
   std::list<Lingering> lingering_;
   bool draining_ = false;
   bool giving_up_ = false;

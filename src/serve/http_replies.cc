@@ -1,6 +1,7 @@
 #include "serve/http_replies.h"
 
 #include <microhttpd.h>
+#include <poll.h>
 
 #include <utility>
 
@@ -43,9 +44,11 @@ void HttpBodyShare::release() {
   if (bytes_ > 0) budget_->give_back(std::exchange(bytes_, 0));
 }
 
-std::shared_ptr<HttpExchange> HttpReplies::open(MHD_Connection* connection, HttpBodyShare share) {
+std::shared_ptr<HttpExchange> HttpReplies::open(MHD_Connection* connection, int socket,
+                                                HttpBodyShare share) {
   auto exchange = std::make_shared<HttpExchange>();
   exchange->connection = connection;
+  exchange->socket = socket;
   exchange->share = std::move(share);
   const std::lock_guard lock(mutex_);
   if (closed_) return nullptr;
@@ -66,6 +69,20 @@ std::optional<HttpResponse> HttpReplies::take_or_sleep(HttpExchange& exchange) {
     MHD_suspend_connection(exchange.connection);
   }
   return std::nullopt;
+}
+
+void HttpReplies::leave(HttpExchange* exchange) {
+  if (exchange == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  exchange->socket = -1;
+}
+
+// A connection that sleeps is not looked at by the server's thread.
+bool HttpReplies::has_left(const HttpExchange& exchange) {
+  const std::lock_guard lock(mutex_);
+  if (exchange.socket < 0) return true;
+  pollfd state{exchange.socket, POLLRDHUP, 0};
+  return ::poll(&state, 1, 0) > 0;
 }
 
 void HttpReplies::answer(const std::shared_ptr<HttpExchange>& exchange, HttpResponse&& response) {
@@ -111,6 +128,10 @@ HttpReply& HttpReply::operator=(HttpReply&& other) noexcept {
   replies_ = std::move(other.replies_);
   exchange_ = std::move(other.exchange_);
   return *this;
+}
+
+bool HttpReply::client_has_left() const {
+  return exchange_ != nullptr && replies_->has_left(*exchange_);
 }
 
 void HttpReply::send(HttpResponse response) {

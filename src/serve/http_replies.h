@@ -51,6 +51,7 @@ class HttpBodyShare {
 /// A request that is with the handler. All but the connection is guarded by HttpReplies.
 struct HttpExchange {
   MHD_Connection* connection = nullptr;
+  int socket = -1;  ///< -1: closed, or about to be
   HttpBodyShare share;
   std::optional<HttpResponse> response;
   bool answered = false;
@@ -62,11 +63,17 @@ struct HttpExchange {
 class HttpReplies {
  public:
   /// For the server's thread. Null when closed.
-  std::shared_ptr<HttpExchange> open(MHD_Connection* connection, HttpBodyShare share);
+  std::shared_ptr<HttpExchange> open(MHD_Connection* connection, int socket, HttpBodyShare share);
   /// For the server's thread: the answer if it is there.
   std::optional<HttpResponse> take(HttpExchange& exchange);
   /// The same, but if it is not there the connection sleeps until it is.
   std::optional<HttpResponse> take_or_sleep(HttpExchange& exchange);
+
+  /// For the server's thread, before it closes the socket: nobody looks at it from then on. May be
+  /// null.
+  void leave(HttpExchange* exchange);
+  /// Whether the client has closed its side.
+  bool has_left(const HttpExchange& exchange);
 
   /// Only the first answer counts. Wakes the connection if it sleeps.
   void answer(const std::shared_ptr<HttpExchange>& exchange, HttpResponse&& response);

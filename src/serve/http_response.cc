@@ -20,9 +20,9 @@ bool same_letters(std::string_view a, std::string_view b) {
 
 // What of a handler's headers goes out: not those that the server itself writes.
 bool is_handlers(std::string_view name) {
-  constexpr std::array<std::string_view, 7> kOurs = {
-      "Connection",        "Content-Length",         "Content-Type", "Date",
-      "Transfer-Encoding", "X-Content-Type-Options", "X-Request-Id"};
+  constexpr std::array<std::string_view, 8> kOurs = {
+      "Connection", "Content-Length",    "Content-Type",           "Cross-Origin-Resource-Policy",
+      "Date",       "Transfer-Encoding", "X-Content-Type-Options", "X-Request-Id"};
   return is_header_name(name) && std::none_of(kOurs.begin(), kOurs.end(),
                                               [&](auto ours) { return same_letters(ours, name); });
 }
@@ -69,6 +69,8 @@ std::vector<std::pair<std::string, std::string>> finish(HttpResponse& response,
   }
   if (!cached) lines.emplace_back("Cache-Control", "no-store");
   lines.emplace_back("X-Content-Type-Options", "nosniff");
+  // Another site's page can ask for a picture without saying who it is; it is not shown there.
+  lines.emplace_back("Cross-Origin-Resource-Policy", "same-origin");
   lines.emplace_back("X-Request-Id", id);
   if (close) lines.emplace_back("Connection", "close");
   return lines;

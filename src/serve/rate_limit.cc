@@ -13,14 +13,14 @@ namespace {
 // Nobody is told to come back later than in an hour.
 constexpr double kMostSeconds = 3600;
 
-std::string key_of(std::string_view client) {
-  std::string key(client);
-  in6_addr address{};
-  if (key.find(':') == key.npos || ::inet_pton(AF_INET6, key.c_str(), &address) != 1) return key;
-  return {reinterpret_cast<const char*>(&address), 8};
-}
-
 }  // namespace
+
+std::string client_key(std::string_view address) {
+  std::string key(address);
+  in6_addr bytes{};
+  if (key.find(':') == key.npos || ::inet_pton(AF_INET6, key.c_str(), &bytes) != 1) return key;
+  return {reinterpret_cast<const char*>(&bytes), 8};
+}
 
 RateLimit::RateLimit(double per_second, double burst, std::size_t most_clients)
     : per_second_(per_second), burst_(burst), most_clients_(most_clients) {
@@ -32,7 +32,7 @@ RateLimit::RateLimit(double per_second, double burst, std::size_t most_clients)
 }
 
 RateLimit::Bucket& RateLimit::bucket_of(std::string_view client, Clock::time_point now) {
-  std::string key = key_of(client);
+  std::string key = client_key(client);
   const auto known = places_.find(key);
   if (known != places_.end()) {
     buckets_.splice(buckets_.begin(), buckets_, known->second);

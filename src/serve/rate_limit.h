@@ -11,6 +11,10 @@
 
 namespace contcore {
 
+/// Who a client's address in figures stands for: IPv6 addresses with the same first 64 bits are
+/// one, whoever has one such address has them all.
+std::string client_key(std::string_view address);
+
 /// A token bucket for each client address. Not for several threads at once.
 class RateLimit {
  public:
@@ -22,8 +26,7 @@ class RateLimit {
   RateLimit(double per_second, double burst, std::size_t most_clients = 10000);
 
   /// Nothing if the client may go on, else how many whole seconds it is to wait (at least 1), for
-  /// Retry-After. A refusal costs the client nothing. IPv6 clients with the same first 64 bits are
-  /// one: whoever has one such address has them all.
+  /// Retry-After. A refusal costs the client nothing. Clients with the same client_key are one.
   std::optional<int> refuse(std::string_view client, Clock::time_point now);
 
   std::size_t clients() const { return buckets_.size(); }

@@ -14,10 +14,12 @@ import sys
 import threading
 import time
 import unittest
+import zlib
 from urllib.parse import quote
 
 import numpy
 
+import attack
 import serving
 from serving import BOOK, SEEN, SIDE, SLOW, ServiceTest, chunk, multipart, picture, png, product, together
 
@@ -602,6 +604,24 @@ class AccessTest(ServiceTest):
         self.assertEqual(reply.status, 200)
         self.assertIsNone(reply.headers.get("Access-Control-Allow-Origin"))
 
+    def test_pages_of_other_sites(self):
+        """Pictures and forms in them come without an Origin, but browsers say where they come from."""
+        for env in {}, {"CONTCORE_TOKENS": TOKEN_TEXT}:
+            service = self.start_learned(env=env)
+            service.token = TOKENS["admin"] if env else None
+            for site in ["cross-site", "same-site"]:
+                told = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}
+                for method, template, path, body, operation in requests():
+                    reply = service.ask(method, path, body, headers=told)
+                    self.assertEqual(reply.status, 403, (method, path, reply))
+                visit = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+                self.assertEqual(service.get("/", headers=visit).status, 200)
+                self.assertEqual(service.get("/v1/status", headers=visit).status, 403)
+                self.assertEqual(service.get("/", headers={**visit, "Sec-Fetch-Dest": "iframe"}).status, 403)
+            for site in ["same-origin", "none"]:
+                self.assertEqual(service.get("/v1/status", headers={"Sec-Fetch-Site": site}).status, 200)
+            service.stop()
+
     def test_refused_at_start(self):
         none = {"CONTCORE_TOKENS": ""}
         for address in ["0.0.0.0", "::"]:
@@ -707,7 +727,8 @@ class HostileTest(ServiceTest):
         ]:
             bad = self.post(b"5\r\nabcde\r\n0\r\n\r\n", more=more)
             replies = service.raw(bad, close=True, timeout=5)
-            self.refused(replies, (400, 411, 413, 415, 422, 501), more)
+            # 503: who has closed its side has left.
+            self.refused(replies, (400, 411, 413, 415, 422, 501, 503), more)
         for body in [
             b"zz\r\n", b"-1\r\nx\r\n", b"ffffffffffffffffff\r\n", b"5\r\nabcdefgh\r\n",
         ]:  # fmt: skip
@@ -1059,6 +1080,46 @@ class CrowdTest(ServiceTest):
         taken = sum(r.status == 200 for r in added)
         self.assertEqual(service.good("GET", "/v1/jobs/" + job)["received"], taken)
         self.assertEqual(service.ask("POST", "/v1/inspections", picture(0, 3)).status, 201)
+
+    def test_nothing_is_done_for_who_has_left(self):
+        service = self.start_learned("--threads", "1")
+        # Few bytes and much work: 4000 × 4000 pixels, all black.
+        head = chunk(b"IHDR", struct.pack(">IIBBBBB", 4000, 4000, 1, 0, 0, 0, 0))
+        heavy = b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(bytes(4000 * 501), 9)) + chunk(b"IEND", b"")
+
+        def send(source):
+            connection = service.connect()
+            head = "POST /v1/inspections?source=%s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n"
+            connection.sendall((head % (source, len(heavy))).encode() + heavy)
+            return connection
+
+        staying = [send("stays") for _ in range(3)]
+        for _ in range(12):
+            send("gone").close()
+        # With one thread this is the last to be done.
+        service.good("POST", "/v1/inspections", picture(0, 3))
+        listed = lambda source: len(service.good("GET", "/v1/inspections", source=source)["inspections"])
+        self.assertEqual(listed("stays"), 3)
+        self.assertLess(listed("gone"), 6)
+        for connection in staying:
+            connection.close()
+
+    def test_attack(self):
+        """Bombs and half-sent heads; attack.py measures, here it is only that all are served."""
+        if not attack.allow_files(attack.HEADS + 200):
+            self.skipTest("too few files may be open")
+        service = self.start_learned()
+        bomb = service.ask("POST", "/v1/inspections", attack.scan_bomb())
+        self.assertEqual(bomb.status, 422)
+        self.assertIn("250 scans", bomb.json()["detail"])
+        for addresses in ["127.0.0.2", "127.0.0.3", "127.0.0.4"], ["127.0.0.1"]:
+            with attack.Attack(service.port, addresses) as running:
+                end = time.monotonic() + 60
+                while (running.opened.value < 2 * attack.HEADS or running.thrown.value < 8) and time.monotonic() < end:
+                    _, failed = attack.clients(service.port, picture(0, 3), 0.5)
+                    self.assertEqual(failed, [])
+                self.assertGreater(running.opened.value, attack.HEADS)
+                self.assertGreaterEqual(running.thrown.value, 8)
 
     def test_too_much_to_learn(self):
         service = self.start_learned()

@@ -296,6 +296,8 @@ def check(method, path, reply):
             faults = BOOK.response_faults(operation["responses"], reply)
     except ValueError as error:
         faults = [str(error)]
+    if reply.headers.get("Cross-Origin-Resource-Policy") != "same-origin":
+        faults.append("pages of other sites could show it")
     for fault in faults:
         FAULTS.append("%s %.200s: %d: %s" % (method, path, reply.status, fault))
 

@@ -118,14 +118,60 @@ Bytes bmp(std::int32_t width, std::int32_t height, const Bytes& rows) {
   return out;
 }
 
-// One strip, no compression.
+// A progressive gray JPEG of one colour, a first scan for the mean of each block and then others
+// that bring nothing, each a few bytes: runs of up to 32767 empty blocks. Without tables no decoder
+// takes it.
+Bytes scans(std::uint32_t width, std::uint32_t height, std::size_t count, bool tables = true) {
+  const auto segment = [](std::uint8_t marker, const Bytes& data) {
+    Bytes out = {0xff, marker};
+    append_big(out, static_cast<std::uint32_t>(data.size() + 2), 2);
+    out.insert(out.end(), data.begin(), data.end());
+    return out;
+  };
+  Bytes out = {0xff, 0xd8};
+  const auto add = [&](const Bytes& bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); };
+  Bytes quantised(65, 1);
+  quantised[0] = 0;
+  add(segment(0xdb, quantised));
+  Bytes frame = {8};
+  append_big(frame, height, 2);
+  append_big(frame, width, 2);
+  frame.insert(frame.end(), {1, 1, 0x11, 0});
+  add(segment(0xc2, frame));
+  if (tables) {
+    Bytes means(18, 0);  // "0" stands for no change
+    means[1] = 1;
+    add(segment(0xc4, means));
+    Bytes runs(32, 0);  // "0000" to "1110" stand for runs of 2^0 to 2^14 and as many bits more
+    runs[0] = 0x10;
+    runs[4] = 15;
+    for (std::size_t i = 0; i < 15; ++i) runs[17 + i] = static_cast<std::uint8_t>(i << 4);
+    add(segment(0xc4, runs));
+  }
+  const std::size_t blocks = std::size_t{(width + 7) / 8} * ((height + 7) / 8);
+  add(segment(0xda, {1, 1, 0, 0, 0, 1}));
+  add(Bytes((blocks + 7) / 8, 0));
+  for (std::size_t i = 1; i < count; ++i) {
+    add(segment(0xda, {1, 1, 0, 1, 63, static_cast<std::uint8_t>(i == 1 ? 0x01 : 0x10)}));
+    // "1110" and fourteen ones, 18 bits, four at a time; the last may run beyond the end.
+    for (std::size_t left = (blocks + 32766) / 32767 + 3; left > 3;
+         left -= std::min<std::size_t>(left - 3, 4)) {
+      add({0xef, 0xff, 0x00, 0xfb, 0xff, 0x00, 0xfe, 0xff, 0x00, 0xff, 0x00, 0xbf, 0xff, 0x00, 0xff,
+           0x00});
+    }
+  }
+  add({0xff, 0xd9});
+  return out;
+}
+
+// One strip.
 Bytes tiff(std::uint32_t width, std::uint32_t height, std::uint32_t bits, std::uint32_t samples,
-           const Bytes& rows) {
+           const Bytes& rows, std::uint32_t compression = 1) {
   const std::vector<std::array<std::uint32_t, 3>> tags = {
       {256, 4, width},
       {257, 4, height},
       {258, 3, bits},
-      {259, 3, 1},
+      {259, 3, compression},
       {262, 3, samples == 1 ? 1u : 2u},
       {273, 4, 8},
       {277, 3, samples},
@@ -148,6 +194,34 @@ Bytes tiff(std::uint32_t width, std::uint32_t height, std::uint32_t bits, std::u
   if (samples == 3) {
     for (int i = 0; i < 3; ++i) append_little(out, bits, 2);
   }
+  return out;
+}
+
+// Gray, deflated, all tiles with the same bytes.
+Bytes tiled(std::uint32_t width, std::uint32_t height, std::uint32_t tile_width,
+            std::uint32_t tile_height) {
+  const std::uint32_t tiles =
+      (width - 1) / tile_width * ((height - 1) / tile_height + 1) + (height - 1) / tile_height + 1;
+  const std::vector<std::array<std::uint32_t, 4>> tags = {
+      {256, 4, 1, width},      {257, 4, 1, height},
+      {258, 3, 1, 8},          {259, 3, 1, 8},
+      {262, 3, 1, 1},          {277, 3, 1, 1},
+      {322, 4, 1, tile_width}, {323, 4, 1, tile_height},
+      {324, 4, tiles, 8 + 4},  {325, 4, tiles, 8 + 4 + 4 * tiles}};
+  Bytes out;
+  append(out, std::string_view("II*\0", 4));
+  append_little(out, 8 + 4 + 8 * tiles);
+  append(out, "abcd");
+  for (std::uint32_t i = 0; i < tiles; ++i) append_little(out, 8);
+  for (std::uint32_t i = 0; i < tiles; ++i) append_little(out, 4);
+  append_little(out, static_cast<std::uint32_t>(tags.size()), 2);
+  for (const auto& [tag, type, count, value] : tags) {
+    append_little(out, tag, 2);
+    append_little(out, type, 2);
+    append_little(out, count);
+    append_little(out, value);
+  }
+  append_little(out, 0);
   return out;
 }
 
@@ -361,6 +435,36 @@ TEST_F(ImageFiles, LimitsComeBeforeDecoding) {
   EXPECT_SAYS(refusal(tiff(0x7fffffff, 0x7fffffff, 8, 1, Bytes(16, 0))), "2147483647");
   EXPECT_SAYS(refusal(pnm("P5 99999999999999999999 1 255\n", {})), "too large");
   EXPECT_SAYS(refusal(pnm("P5 2000000000 2000000000 255\n", {})), "cut short");
+}
+
+// A file of few bytes and pixels that are allowed may still keep a decoder busy for a minute.
+TEST_F(ImageFiles, ScansAreBounded) {
+  EXPECT_SAYS(refusal(scans(10240, 10240, 250)), "250 scans");
+  EXPECT_SAYS(refusal(scans(10240, 10240, 17)), "save it without scans");
+  EXPECT_SAYS(refusal(scans(10240, 10240, 16, false)), "cannot be decoded")
+      << "the bound lies here";
+  EXPECT_SAYS(refusal(scans(64, 64, 257)), "over 256 scans");
+  const Image plain = decode_image(scans(300, 200, 200), "x");
+  EXPECT_EQ(plain.rgb, Bytes(300 * 200 * 3, 128)) << "many scans of a small picture are no harm";
+}
+
+// A TIFF's parts may be JPEGs.
+TEST_F(ImageFiles, ScansOfATiffAreBounded) {
+  const auto of = [](const Bytes& part, std::uint32_t side) {
+    return tiff(side, side, 8, 1, part, 7);
+  };
+  EXPECT_SAYS(refusal(of(scans(10240, 10240, 90), 10240)), "90 scans");
+  EXPECT_SAYS(refusal(of(scans(10240, 10240, 16, false), 10240)), "cannot be decoded");
+  expect_pixels(of(scans(16, 16, 90), 16), 16, 16, Bytes(16 * 16 * 3, 128));
+  EXPECT_SAYS(refusal(tiff(16, 16, 8, 1, scans(16, 16, 2), 6)), "the old kind");
+}
+
+TEST_F(ImageFiles, WhatPixelsUnpackToIsBounded) {
+  EXPECT_SAYS(refusal(encoded({10240, 10240, 16, 6, {}})), "unpacks to 838860800 bytes");
+  EXPECT_SAYS(refusal(encoded({10240, 10240, 8, 6, {}})), "cannot be decoded") << "just allowed";
+  EXPECT_SAYS(refusal(tiff(10240, 10240, 16, 3, Bytes(16, 0), 8)), "unpacks to 629145600 bytes");
+  // Of 16 × 65520 pixels, but in tiles of 65536 × 16.
+  EXPECT_SAYS(refusal(tiled(16, 65520, 65536, 16)), "unpacks to");
 }
 
 TEST_F(ImageFiles, SizesOfZero) {

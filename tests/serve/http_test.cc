@@ -117,6 +117,7 @@ TEST_F(HttpTest, AnswersAndKeepsTheConnection) {
     EXPECT_EQ(answer.body, "GET /a b/c 0 127.0.0.1 x=1 y=\xc3\xa4 z");
     EXPECT_EQ(answer.headers.at("Cache-Control"), "no-store");
     EXPECT_EQ(answer.headers.at("X-Content-Type-Options"), "nosniff");
+    EXPECT_EQ(answer.headers.at("Cross-Origin-Resource-Policy"), "same-origin");
     EXPECT_EQ(answer.headers.at("X-Request-Id").size(), 24u);
   }
   EXPECT_EQ(client.ask(post("/p", "abc")).body, "POST /p 3 127.0.0.1");
@@ -393,6 +394,31 @@ TEST_F(HttpTest, HeadersThatAreTooLargeOrTooMany) {
   }
 }
 
+// What is refused is answered once, or not at all.
+TEST_F(HttpTest, BadHeadsGetOneAnswer) {
+  const std::string fields = "Host: x\r\n";
+  for (const std::string& head :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("GET / HTTP/1.1\r\n x\r\n\r\n"),
+        "POST / HTTP/1.1\r\n" + fields + "Content-Length: abc\r\n\r\n",
+        "POST / HTTP/1.1\r\n" + fields + "Content-Length: -5\r\n\r\n",
+        "POST / HTTP/1.1\r\n" + fields + "Content-Length: 99999999999999999999999\r\n\r\n",
+        "GET / HTTP/7.3\r\n" + fields + "\r\n", std::string("GET /\r\n\r\n"),
+        "GET / HTTP/1.1\r\n" + fields + "abc\r\n\r\n",
+        "GET / HTTP/1.1\r\n" + fields + "A: " + std::string(1 << 16, 'a') + "\r\n\r\n"}) {
+    RawClient client(port());
+    client.send(head);
+    client.close_writing();
+    while (client.receive()) {
+    }
+    const std::string got = client.buffer();
+    EXPECT_EQ(got.find("HTTP/1.1 ", 1), got.npos) << head.substr(0, 100) << got;
+    const RawAnswer answer = client.answer();
+    EXPECT_TRUE(got.empty() || (answer.status >= 400 && answer.status < 600)) << got;
+    EXPECT_EQ(client.buffer(), "") << head.substr(0, 100);
+  }
+  EXPECT_EQ(handled_, 0);
+}
+
 TEST_F(HttpTest, HeadsThatTwoReadersMightReadDifferently) {
   const std::string smuggled = get("/smuggled");
   for (const std::string& headers :
@@ -496,6 +522,23 @@ TEST_F(HttpTest, SlowWritersAreCutOffHoweverBusyTheyAre) {
   EXPECT_EQ(handled_, 0);
 }
 
+TEST_F(HttpTest, AHeadThatTricklesHasItsOwnTime) {
+  HttpLimits limits;
+  limits.head_seconds = 0.3;
+  start(limits);
+  RawClient client(port());
+  RawClient body(port());
+  body.send("POST /p HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n");
+  client.send("GET / HTTP/1.1\r\nHost: x\r\n");
+  const Clock::time_point begun = Clock::now();
+  while (seconds_since(begun) < 8 && client.send("a: b\r\n")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_LT(seconds_since(begun), 8);
+  EXPECT_EQ(body.ask("abc").status, 200) << "a body has more time";
+  EXPECT_EQ(handled_, 1);
+}
+
 TEST_F(HttpTest, IdleConnectionsAreClosedButNotThoseThatWaitForAnAnswer) {
   HttpLimits limits;
   limits.idle_seconds = 0.2;
@@ -561,6 +604,46 @@ TEST_F(HttpTest, IdleConnectionsMakeRoomWhenAllAreTaken) {
   EXPECT_LT(seconds_since(begun), 15);
 }
 
+// Whatever is begun and not finished goes, the oldest first, whoever comes and from where.
+TEST_F(HttpTest, RequestsThatDoNotEndMakeRoomForOthers) {
+  HttpLimits limits;
+  limits.connections = 40;
+  start(limits);
+  for (const char* part : {"", "GE", "GET / HTTP/1.1\r\nHost: x\r\nA: ",
+                           "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"}) {
+    for (const std::uint32_t addresses : {1u, 20u}) {
+      std::vector<std::unique_ptr<RawClient>> held;
+      for (std::uint32_t i = 0; i < 100; ++i) {
+        held.push_back(std::make_unique<RawClient>(port(), 0, 1 + i % addresses));
+        held.back()->send(part);
+      }
+      const Clock::time_point begun = Clock::now();
+      EXPECT_EQ(RawClient(port()).ask(get("/")).status, 200) << part << " " << addresses;
+      EXPECT_LT(seconds_since(begun), 5) << part << " " << addresses;
+      EXPECT_TRUE(held.front()->closed()) << "the oldest";
+      EXPECT_EQ(held.back()->buffer(), "");
+    }
+  }
+}
+
+TEST_F(HttpTest, AClientHasAShareOfTheConnections) {
+  HttpLimits limits;
+  limits.connections = 40;
+  start(limits);
+  std::vector<std::unique_ptr<RawClient>> busy;
+  for (int i = 0; i < 10; ++i) {
+    busy.push_back(std::make_unique<RawClient>(port(), 0, 2));
+    busy.back()->send(get("/later"));
+  }
+  std::vector<HttpReply> owed;
+  for (int i = 0; i < 10; ++i) owed.push_back(shelf_.take());
+  EXPECT_EQ(RawClient(port(), 0, 2).ask(get("/")).status, 0) << "a quarter of all is its share";
+  EXPECT_EQ(RawClient(port(), 0, 3).ask(get("/")).status, 200) << "others have theirs";
+  for (HttpReply& reply : owed) reply.send(text("served"));
+  for (const std::unique_ptr<RawClient>& client : busy) EXPECT_EQ(client->answer().body, "served");
+  EXPECT_EQ(RawClient(port(), 0, 2).ask(get("/")).status, 200) << "it may wait idle for more";
+}
+
 TEST_F(HttpTest, ManyClientsAtOnce) {
   std::atomic<int> right{0};
   std::atomic<bool> stop{false};
@@ -609,6 +692,31 @@ TEST_F(HttpTest, RepliesMayComeFromOtherThreadsLateOrNever) {
   client.close();
   reply.send(text(std::string(1 << 20, 'x')));
   EXPECT_EQ(RawClient(port()).ask(get("/")).status, 200);
+}
+
+TEST_F(HttpTest, AReplyKnowsWhetherItsClientHasLeft) {
+  const auto leaves = [](const HttpReply& reply) {
+    const Clock::time_point begun = Clock::now();
+    while (!reply.client_has_left() && seconds_since(begun) < 10) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return reply.client_has_left();
+  };
+  for (const char* behind : {"", "GET /next HTTP/1.1\r\n"}) {
+    RawClient client(port());
+    client.send(get("/later") + behind);
+    HttpReply reply = shelf_.take();
+    EXPECT_FALSE(reply.client_has_left());
+    client.close();
+    EXPECT_TRUE(leaves(reply));
+    reply.send(text("for nobody"));
+    EXPECT_FALSE(reply.client_has_left()) << "it owes nothing any more";
+  }
+  RawClient client(port());
+  client.send(get("/later"));
+  const HttpReply reply = shelf_.take();
+  server_.reset();
+  EXPECT_TRUE(leaves(reply)) << "and when the server is gone";
 }
 
 TEST_F(HttpTest, DrainFinishesWhatWasBegun) {
