@@ -14,11 +14,13 @@
 #include "base/rows.h"
 #include "contcore/distance.h"
 #include "contcore/error.h"
+#include "coreset/sketch.h"
 
 namespace contcore {
 namespace {
 
-constexpr float kMostSquaredNorm = 1e36F;  // of two: their distance is within what can be searched
+// Then no vector is too far from any mean of others to be searched for.
+constexpr float kMostSquaredNorm = kLargestSquaredNorm / 4 * 0.999F;
 constexpr std::size_t kSpareSlots = 256;
 constexpr std::uint64_t kIndexing = 600;  // what indexing a vector takes, about, in full distances
 constexpr int kThinnest = 8;              // half powers of two
