@@ -121,14 +121,15 @@ class Memory {
   /// Learns a task: expand, then consolidate to capacity,
   ///   S = G_n(Z; B), n = ⌊p·|Z|⌋;   M ← the consolidation of [M; S].
   /// B is what the task has in the memory (share), or the whole memory (paper).
-  /// The memory is as before if this throws: kInput on features that are not finite or of another
-  /// dimension, and as check_task(); kCancelled.
+  /// The memory is as before if this throws: kInput on features that are not finite, too large to be
+  /// told from others (norms above 1e18) or of another dimension, and as check_task(); kCancelled;
+  /// std::bad_alloc.
   void learn(VectorView features, const LearnHow& how, Threads& threads);
 
   /// The same, to the last bit, for a few features at a time (an image) and fast: the work that the
   /// last update left is kept and only brought up to date. One search for each feature (share), or
   /// O(n·m·D) for n picks instead of O(m²·D) (paper; with q < 0.5 it is learn()). Not to be
-  /// stopped: progress is not called.
+  /// stopped: progress is not called. The memory is as before if this throws, as with learn().
   void learn_online(VectorView features, const LearnHow& how, Threads& threads);
 
   /// Distance of each patch to its nearest vector. The first call after a change builds an index.
@@ -139,7 +140,7 @@ class Memory {
   /// Keeps good images that were not learned, to calibrate with: of each a few patches and its
   /// mean, inside a fixed budget (capacity / 10 vectors, at least 1000) that the tasks share; at
   /// most 64 images a task. `ends[i]` is the row behind the patches of image i. `task` must have
-  /// been learned.
+  /// been learned. The memory is as before if this throws.
   void hold_out(VectorView patches, std::span<const std::size_t> ends, const std::string& task,
                 Threads& threads);
 

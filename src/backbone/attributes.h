@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,21 +65,33 @@ constexpr std::int64_t kMostNumbers = std::int64_t{1} << 20;
 constexpr std::int64_t kMostNumbers = std::int64_t{1} << 29;
 #endif
 
+/// How many numbers there are in a shape; nothing if that is negative anywhere, or more than `most`
+/// but for its zeros: they must not hide what the other dimensions come to, since strides and parts
+/// of the shape are products of those.
+template <typename Dims>
+std::optional<std::int64_t> numbers_in(const Dims& shape, std::int64_t most) {
+  std::int64_t product = 1;
+  bool empty = false;
+  for (const std::int64_t dim : shape) {
+    if (dim < 0) return std::nullopt;
+    empty = empty || dim == 0;
+    if (dim == 0) continue;
+    if (dim > most / product) return std::nullopt;
+    product *= dim;
+  }
+  return empty ? 0 : product;
+}
+
 /// How many numbers a tensor of this shape has. Throws Error (kInput) on a negative dimension and
 /// above kMostNumbers.
 inline std::int64_t count_of(const Node& node, const Shape& shape) {
-  std::int64_t count = 1;
-  for (const std::int64_t dim : shape) {
-    if (dim < 0 || __builtin_mul_overflow(count, dim, &count)) {
-      fail(node, fmt::format("makes a tensor of impossible shape [{}]", fmt::join(shape, ", ")));
-    }
+  if (const auto count = numbers_in(shape, kMostNumbers)) return *count;
+  if (std::any_of(shape.begin(), shape.end(), [](std::int64_t dim) { return dim < 0; })) {
+    fail(node, fmt::format("makes a tensor of impossible shape [{}]", fmt::join(shape, ", ")));
   }
-  if (count > kMostNumbers) {
-    fail(node,
-         fmt::format("makes a tensor of shape [{}], over the limit of 2 GiB; use smaller images",
-                     fmt::join(shape, ", ")));
-  }
-  return count;
+  fail(node,
+       fmt::format("makes a tensor of shape [{}], over the limit of 2 GiB; use smaller images",
+                   fmt::join(shape, ", ")));
 }
 
 }  // namespace contcore

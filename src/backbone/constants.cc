@@ -511,8 +511,6 @@ Tensor pad(const Node& node, std::int64_t, Inputs inputs) {
   // The part of the input that is kept (negative pads cut), and where it goes.
   Region kept;
   Shape shape(rank);
-  const Ints from = row_major_strides(tensor.shape);
-  std::int64_t source = 0;
   for (std::size_t i = 0; i < rank; ++i) {
     if (__builtin_add_overflow(tensor.shape[i], pads[i], &shape[i]) ||
         __builtin_add_overflow(shape[i], pads[i + rank], &shape[i])) {
@@ -521,14 +519,18 @@ Tensor pad(const Node& node, std::int64_t, Inputs inputs) {
     kept.starts.push_back(std::max<std::int64_t>(0, -pads[i]));
     const std::int64_t end = tensor.shape[i] - std::max<std::int64_t>(0, -pads[i + rank]);
     kept.shape.push_back(std::max<std::int64_t>(0, end - kept.starts[i]));
-    source += kept.starts[i] * from[i];
   }
   std::vector<float> out(size_of(node, shape), padding_value(node, inputs));
-  const Ints to = row_major_strides(shape);
-  std::int64_t target = 0;
-  for (std::size_t i = 0; i < rank; ++i) target += std::max<std::int64_t>(0, pads[i]) * to[i];
   std::vector<std::int64_t> places;
   if (std::find(kept.shape.begin(), kept.shape.end(), 0) == kept.shape.end()) {
+    const Ints from = row_major_strides(tensor.shape);
+    const Ints to = row_major_strides(shape);
+    std::int64_t source = 0;  // both within their tensors, since something is kept
+    std::int64_t target = 0;
+    for (std::size_t i = 0; i < rank; ++i) {
+      source += kept.starts[i] * from[i];
+      target += std::max<std::int64_t>(0, pads[i]) * to[i];
+    }
     walk(kept.shape, to, target, [&](std::int64_t at) { places.push_back(at); });
     std::size_t next = 0;
     walk(kept.shape, from, source, [&](std::int64_t at) {

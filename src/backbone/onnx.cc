@@ -31,22 +31,18 @@ namespace {
 using onnx::AttributeProto;
 using onnx::TensorProto;
 
-constexpr std::uintmax_t kMostTensorBytes = std::uintmax_t{2} << 30;
+constexpr std::int64_t kMostTensorBytes = std::int64_t{2} << 30;
 constexpr std::int64_t kOldestOpset = 7;  // before it, Add and Mul broadcast in another way
 
 // ---- tensors -----------------------------------------------------------------------------------
 
 // A count that the data can bear out: every number takes a byte at least.
 std::size_t checked_count(const TensorProto& proto) {
-  std::uint64_t count = 1;
-  for (const std::int64_t dim : proto.dims()) {
-    if (dim < 0 || __builtin_mul_overflow(count, static_cast<std::uint64_t>(dim), &count) ||
-        count > kMostTensorBytes) {
-      refuse(fmt::format("tensor '{}' claims the shape [{}], more than a file can hold",
-                         proto.name(), fmt::join(proto.dims(), ", ")));
-    }
+  if (const auto count = numbers_in(proto.dims(), kMostTensorBytes)) {
+    return static_cast<std::size_t>(*count);
   }
-  return static_cast<std::size_t>(count);
+  refuse(fmt::format("tensor '{}' claims the shape [{}], more than a file can hold", proto.name(),
+                     fmt::join(proto.dims(), ", ")));
 }
 
 [[noreturn]] void wrong_size(const TensorProto& proto, std::size_t have, const char* what) {
@@ -288,7 +284,7 @@ std::string read_model_file(const std::string& file) {
   std::error_code problem;
   const std::uintmax_t size = std::filesystem::file_size(file, problem);
   if (problem) refuse(fmt::format("{}: cannot be read: {}", file, problem.message()));
-  if (size > kMostTensorBytes) {
+  if (size > static_cast<std::uintmax_t>(kMostTensorBytes)) {
     refuse(fmt::format("{}: {} bytes, over the limit of 2 GiB for a model", file, size));
   }
   std::ifstream stream(file, std::ios::binary);

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "backbone/fetch.h"
@@ -37,6 +39,24 @@ std::string join(const std::vector<std::string>& names) {
   for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
   return text;
 }
+
+// As long as it lives the memory may change; it is as before where an exception ends that. The copy
+// is put back, not learned into: the memory keeps what makes learning online fast.
+class PutBack {
+ public:
+  explicit PutBack(Memory& memory)
+      : memory_(memory), before_(memory.copy()), exceptions_(std::uncaught_exceptions()) {}
+  ~PutBack() {
+    if (std::uncaught_exceptions() > exceptions_) memory_ = std::move(before_);
+  }
+  PutBack(const PutBack&) = delete;
+  PutBack& operator=(const PutBack&) = delete;
+
+ private:
+  Memory& memory_;
+  Memory before_;
+  int exceptions_;
+};
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> names;
@@ -165,36 +185,56 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
     held_ends.push_back(held.rows());
     ++report.held_out;
   };
+  // The last to be learned waits: should the next images not be readable, it is held out.
+  std::optional<Patches> last;
   Clock::time_point start = Clock::now();
   const Progress extracting = part_of(options.progress, 0.0, options.online ? 1.0 : kExtractShare);
   std::vector<Patches> waiting;  // online, for the memory to learn with all threads
+  const auto learn_last = [&] {
+    if (!last) return;
+    report.patches += last->vectors.rows();
+    ++report.learned;
+    if (options.online) {
+      waiting.push_back(std::move(*last));
+    } else {
+      features.append(last->vectors.data(), last->vectors.rows());
+    }
+    last.reset();
+  };
+  std::size_t usable = 0;
   const auto take = [&](std::size_t i, Extracted& image) {
     if (!image.patches) {
       if (options.strict) throw Error(Error::Kind::kInput, image.error);
       report.skipped.push_back({files[i], image.error});
-    } else if (is_held_out(i, files.size(), options.hold_out)) {
+    } else if (is_held_out(usable++, files.size() - report.skipped.size(), options.hold_out)) {
       hold_out(*image.patches);
     } else {
-      report.patches += image.patches->vectors.rows();
-      ++report.learned;
-      if (options.online) {
-        waiting.push_back(std::move(*image.patches));
-      } else {
-        features.append(image.patches->vectors.data(), image.patches->vectors.rows());
-      }
+      learn_last();
+      last = std::move(image.patches);
     }
+  };
+  std::optional<PutBack> put_back;
+  const auto learn_waiting = [&] {
+    const Clock::time_point sampling = Clock::now();
+    if (!put_back) put_back.emplace(memory);
+    for (const Patches& patches : waiting)
+      memory.learn_online(patches.vectors.view(), how, threads);
+    waiting.clear();
+    report.sample_seconds += seconds_since(sampling);
   };
   const std::size_t at_a_time =
       options.online ? kImagesAtATime * threads.count() : std::max<std::size_t>(1, files.size());
   for (std::size_t first = 0; first < files.size(); first += at_a_time) {
     for_images(parts_->extractor, files, first, std::min(at_a_time, files.size() - first), threads,
                extracting, take);
-    const Clock::time_point sampling = Clock::now();
-    for (const Patches& patches : waiting)
-      memory.learn_online(patches.vectors.view(), how, threads);
-    waiting.clear();
-    report.sample_seconds += seconds_since(sampling);
+    learn_waiting();
   }
+  if (held_ends.empty() && options.hold_out > 0 && report.learned > 0 && last) {
+    hold_out(*last);
+    last.reset();
+  }
+  learn_last();
+  learn_waiting();
   parts_->extractor.rest();
   report.extract_seconds = seconds_since(start) - report.sample_seconds;
   report.on_disk = features.on_disk();

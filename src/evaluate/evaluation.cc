@@ -159,7 +159,8 @@ std::string Evaluation::Parts::result_key(const Setting& setting) const {
       key += product.name + " " + FeatureCache::key(extractor, product.train) + " " +
              FeatureCache::key(extractor, test_files(product)) + "\n";
       for (const TestImage& image : product.test) {
-        key += fmt::format("{} {}\n", image.defect, image.mask);
+        key += fmt::format("{} {} {}\n", image.kind, image.defect,
+                           image.mask.empty() ? "" : FeatureCache::state_of(image.mask));
       }
     }
   }

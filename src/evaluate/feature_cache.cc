@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "contcore/error.h"
+#include "evaluate/leftovers.h"
 
 namespace contcore {
 namespace {
@@ -30,10 +32,8 @@ constexpr std::size_t kMostPlaces = std::size_t{256} << 20;
 // Rows written one after the other; how many there are is told at the end.
 class NpyWriter {
  public:
-  NpyWriter(std::string path, std::size_t cols)
-      : path_(std::move(path)),
-        cols_(cols),
-        file_(::open(path_.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644)) {
+  // A new file `base`.part-….
+  NpyWriter(const std::string& base, std::size_t cols) : cols_(cols), file_(create(base)) {
     if (!file_.is_open()) fail();
     const std::string blank(kHeaderBytes, ' ');
     write(blank.data(), blank.size());
@@ -55,17 +55,36 @@ class NpyWriter {
     text.resize(kHeaderBytes - 11, ' ');
     const std::string header = std::string("\x93NUMPY\x01", 7) + '\0' +
                                static_cast<char>(kHeaderBytes - 10) + '\0' + text + '\n';
+    // Closed for the errors that shows, but locked until it has its place.
+    File same(::dup(file_.fd()));
     if (::pwrite(file_.fd(), header.data(), header.size(), 0) !=
             static_cast<ssize_t>(header.size()) ||
-        !file_.close()) {
+        !same.is_open() || !same.close()) {
       fail();
     }
   }
 
+  const std::string& path() const { return path_; }
   /// The file has its place now.
   void keep() { path_.clear(); }
 
  private:
+  // Locked for as long as it is written (evaluate/leftovers.h). Where no lock can be had, nobody
+  // else gets one either, and the file is let be.
+  int create(const std::string& base) {
+    for (std::size_t i = 0;; ++i) {
+      path_ = fmt::format("{}.part-{}-{}", base, ::getpid(), i);
+      const int fd = ::open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+      if (fd < 0 && errno == EEXIST) continue;  // of another run, perhaps in another container
+      if (fd < 0) return fd;
+      if (::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
+        struct stat status {};
+        if (::fstat(fd, &status) == 0 && status.st_nlink > 0) return fd;
+      }
+      ::close(fd);  // taken for a leftover before it was locked
+    }
+  }
+
   void write(const void* data, std::size_t bytes) {
     const char* at = static_cast<const char*>(data);
     while (bytes > 0) {
@@ -145,7 +164,10 @@ bool read_places(const std::string& path, ImageFeatures& features) {
 
 FeatureCache::FeatureCache(std::string folder, std::size_t limit)
     : folder_(std::move(folder)), limit_(limit) {
-  if (folder_.empty()) return;
+  if (folder_.empty()) {
+    remove_leftovers(temporary_folder());
+    return;
+  }
   std::error_code error;
   fs::create_directories(folder_, error);
   if (!fs::is_directory(folder_, error)) {
@@ -154,6 +176,16 @@ FeatureCache::FeatureCache(std::string folder, std::size_t limit)
         fmt::format("{}: the folder for the cache cannot be made; name another with --cache",
                     folder_));
   }
+  remove_leftovers(folder_);
+}
+
+std::string FeatureCache::state_of(const std::string& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) {
+    throw Error(Error::Kind::kInput, fmt::format("{}: {}", file, std::strerror(errno)));
+  }
+  return fmt::format("{} {} {} {}", fs::absolute(file).string(), status.st_size,
+                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
 }
 
 std::string FeatureCache::key(const Extractor& extractor, const std::vector<std::string>& files) {
@@ -163,14 +195,7 @@ std::string FeatureCache::key(const Extractor& extractor, const std::vector<std:
   const Geometry& geometry = extractor.geometry();
   text += fmt::format("{} {} {} {}\n", geometry.resize_text(), geometry.crop_text(),
                       extractor.embedding().dimension, extractor.embedding().neighbourhood);
-  for (const std::string& file : files) {
-    struct stat status {};
-    if (::stat(file.c_str(), &status) != 0) {
-      throw Error(Error::Kind::kInput, fmt::format("{}: {}", file, std::strerror(errno)));
-    }
-    text += fmt::format("{} {} {} {}\n", fs::absolute(file).string(), status.st_size,
-                        status.st_mtim.tv_sec, status.st_mtim.tv_nsec);
-  }
+  for (const std::string& file : files) text += state_of(file) + "\n";
   const std::span<const std::byte> part = std::as_bytes(std::span(text));
   return sha256({&part, 1}).substr(0, 32);
 }
@@ -207,12 +232,10 @@ std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extracto
     return found;
   }
   const std::string folder = folder_.empty() ? temporary_folder() : folder_;
-  const std::string written =
-      (fs::path(folder) / fmt::format("{}.part-{}", name, ::getpid())).string();
   auto features = std::make_shared<ImageFeatures>();
   const auto start = std::chrono::steady_clock::now();
   std::optional<NpyWriter> writer;
-  writer.emplace(written, extractor.embedding().dimension);
+  writer.emplace((fs::path(folder) / name).string(), extractor.embedding().dimension);
   std::size_t rows = 0;
   for_images(extractor, files, 0, files.size(), threads, progress,
              [&](std::size_t, Extracted& image) {
@@ -230,13 +253,13 @@ std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extracto
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const std::size_t bytes = rows * extractor.embedding().dimension * sizeof(float) + kHeaderBytes;
   if (folder_.empty() || bytes > limit_) {
-    features->vectors = NpyVectors(written);  // the mapping outlives the name
+    features->vectors = NpyVectors(writer->path());  // the mapping outlives the name
     if (folder_.empty()) nameless_[name] = features;
     return features;
   }
-  make_room(bytes);
+  make_room(bytes, writer->path());
   const std::string base = (fs::path(folder_) / name).string();
-  if (::rename(written.c_str(), (base + ".npy").c_str()) != 0) {
+  if (::rename(writer->path().c_str(), (base + ".npy").c_str()) != 0) {
     throw Error(Error::Kind::kInput, fmt::format("{}.npy: {}", base, std::strerror(errno)));
   }
   writer->keep();
@@ -247,7 +270,8 @@ std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extracto
   return features;
 }
 
-void FeatureCache::make_room(std::size_t bytes) const {
+void FeatureCache::make_room(std::size_t bytes, const std::string& own) const {
+  remove_leftovers(folder_);
   struct Entry {
     fs::file_time_type used;
     fs::path path;
@@ -257,6 +281,11 @@ void FeatureCache::make_room(std::size_t bytes) const {
   std::size_t total = bytes;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {
+    // What others are writing takes room too.
+    if (is_half_written(entry.path().filename().string()) && entry.path() != own) {
+      const std::uintmax_t size = entry.file_size(error);
+      if (!error) total += static_cast<std::size_t>(size);
+    }
     if (entry.path().extension() != ".npy") continue;
     entries.push_back({entry.last_write_time(error), entry.path(),
                        static_cast<std::size_t>(entry.file_size(error))});

@@ -40,7 +40,8 @@ struct ImageFeatures {
 /// of everything the features depend on: backbone, layers, preprocessing, and name, size and time
 /// of each file. What was used longest ago goes when the folder outgrows its limit; without a
 /// folder files are nameless, and gone with this object; of a list that alone exceeds the limit the
-/// file is nameless too, and gone after use.
+/// file is nameless too, and gone after use. While it is written it is KEY.part-PID-N, which counts
+/// toward the limit; what a killed run leaves of that kind is removed by the next.
 class FeatureCache {
  public:
   /// Throws Error (kInput) if the folder cannot be made.
@@ -57,10 +58,13 @@ class FeatureCache {
   /// What the features of these files depend on, as a name. Throws Error (kInput) for a file that
   /// is not there.
   static std::string key(const Extractor& extractor, const std::vector<std::string>& files);
+  /// Name, size and time of a file, which tell whether it has changed. Throws as key() does.
+  static std::string state_of(const std::string& file);
 
  private:
   std::shared_ptr<const ImageFeatures> open(const std::string& key) const;
-  void make_room(std::size_t bytes) const;
+  /// For so many more, which are in the file `own`.
+  void make_room(std::size_t bytes, const std::string& own) const;
 
   std::string folder_;
   std::size_t limit_;

@@ -1,5 +1,5 @@
 // A method that learns tasks one after the other and scores images. Adding one is a file in
-// methods/ and a line in methods.cc.
+// methods/ and a line in method.cc.
 #pragma once
 
 #include <cstddef>

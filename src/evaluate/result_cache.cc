@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "contcore/error.h"
+#include "evaluate/leftovers.h"
 
 namespace contcore {
 namespace {
@@ -47,6 +48,7 @@ ResultCache::ResultCache(std::string folder) : folder_(std::move(folder)) {
                 fmt::format("{}: the folder for results cannot be made; name another with --cache",
                             folder_));
   }
+  remove_leftovers(folder_);
 }
 
 std::string ResultCache::path(const std::string& key) const {

@@ -64,6 +64,7 @@ std::unique_ptr<Memory::State> Memory::State::learn_share(VectorView features,
   options.progress = part_of(learning.progress, 0.0, 0.98);
   const GreedyResult expansion =
       greedy_sample(features, gather(all.vectors.view(), own).view(), options, threads);
+  check_reach(features, expansion.picks, options.points_name);
 
   const Admission admission =
       admit(all.origin, all.radius, next->tasks.size(), task, expansion.radii, capacity);
@@ -119,7 +120,8 @@ void Memory::State::learn_share_online(VectorView features, const LearnHow& lear
     expansion.radii = found.radii;
     expansion.covering_radius = found.covering_radius;
   }
-  // From here on nothing throws, but for lack of memory.
+  check_reach(features, expansion.picks, fmt::format("task '{}'", learning.task));
+  const AllOrNothing change(*this);
   TaskRecord& record = tasks[static_cast<std::size_t>(task_index(learning.task))];
   const Admission admission = admit(choose(origin, order), choose(radius, order), tasks.size(),
                                     task, expansion.radii, capacity);

@@ -206,12 +206,12 @@ void Memory::hold_out(VectorView patches, std::span<const std::size_t> ends,
   }
   check_ends(patches, ends, task);
   const auto index = static_cast<std::int32_t>(known - state_->tasks.begin());
-  Calibration& calibration = state_->calibration;
+  Calibration next = state_->calibration.copy();
   const std::vector<Vectors> shells = state_->shells(index);
   std::vector<NearestIndex> searched;
   for (const Vectors& shell : shells) searched.emplace_back(shell.view(), threads);
   std::vector<HeldOut> images;
-  const std::size_t room = calibration.room(index);
+  const std::size_t room = next.room(index);
   for (std::size_t i = 0, first = 0; i < std::min(ends.size(), room); first = ends[i++]) {
     const VectorView image = patches.part(first, ends[i] - first);
     // The memory's, and those of its task alone with fewer and fewer vectors.
@@ -226,10 +226,16 @@ void Memory::hold_out(VectorView patches, std::span<const std::size_t> ends,
     all.push_back(distances(image, threads));
     std::reverse(all.begin(), all.end());
     images.push_back(contcore::hold_out(image, all, index));
+    const Vectors& kept = images.back().patches;
+    for (std::size_t j = 0; j < kept.rows(); ++j) {
+      check_reach(kept.row(j), kept.cols(), fmt::format("task '{}'", task));
+    }
   }
+  std::move(images.begin(), images.end(), std::back_inserter(next.images));
+  next.trim(Calibration::budget(state_->capacity), state_->tasks.size());
+  // From here on nothing throws.
   state_->tasks[static_cast<std::size_t>(index)].held += ends.size();
-  std::move(images.begin(), images.end(), std::back_inserter(calibration.images));
-  calibration.trim(Calibration::budget(state_->capacity), state_->tasks.size());
+  state_->calibration = std::move(next);
 }
 
 void Memory::recalibrate(Threads& threads) {

@@ -23,6 +23,7 @@ std::unique_ptr<Memory::State> Memory::State::learn_paper(VectorView features,
   options.progress = part_of(learning.progress, 0.0, 0.8);
   Joined all = joined();
   const GreedyResult expansion = greedy_sample(features, all.vectors.view(), options, threads);
+  check_reach(features, expansion.picks, options.points_name);
 
   std::unique_ptr<State> next = emptied();
   const std::int32_t task = next->task_index(learning.task);
@@ -60,7 +61,8 @@ void Memory::State::learn_paper_online(VectorView features, const LearnHow& lear
     made->start(searchable(threads), size(), threads);
     neighbours = std::move(made);
   }
-  // From here on nothing throws, but for lack of memory.
+  check_reach(features, expansion.picks, fmt::format("task '{}'", learning.task));
+  const AllOrNothing change(*this);
   const std::int32_t task = task_index(learning.task);
   const float epsilon = bound(static_cast<double>(expansion.covering_radius));
   for (float& covered : slack) covered = std::max(covered, epsilon);

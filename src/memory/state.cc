@@ -6,16 +6,21 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <exception>
 #include <limits>
 #include <numeric>
 #include <utility>
 
 #include "base/rows.h"
 #include "contcore/distance.h"
+#include "contcore/error.h"
+#include "coreset/sketch.h"
 
 namespace contcore {
 namespace {
 
+// Then no vector is too far from any mean of others to be searched for.
+constexpr float kMostSquaredNorm = kLargestSquaredNorm / 4 * 0.999F;
 constexpr std::size_t kSpareSlots = 256;
 constexpr std::uint64_t kIndexing = 600;  // what indexing a vector takes, about, in full distances
 constexpr int kThinnest = 8;              // half powers of two
@@ -25,6 +30,15 @@ std::string utc_now() {
 }
 
 }  // namespace
+
+void check_reach(const float* vector, std::size_t dimension, const std::string& name) {
+  const std::vector<float> zero(dimension, 0.0F);
+  if (squared_distance(vector, zero.data(), dimension) <= kMostSquaredNorm) return;
+  throw Error(Error::Kind::kInput,
+              fmt::format("{}: values so large that squared distances may overflow float32; scale "
+                          "the vectors down (norms up to 1e18 are fine)",
+                          name));
+}
 
 std::size_t picks_of(double p, std::size_t rows) {
   return std::max<std::size_t>(1, static_cast<std::size_t>(p * static_cast<double>(rows)));
@@ -66,6 +80,31 @@ std::unique_ptr<Memory::State> Memory::State::emptied() const {
 void Memory::State::make_room(std::size_t n) {
   if (slots.rows() >= size() + n) return;
   lay(std::min(2 * size(), capacity) + std::max(n, kSpareSlots));
+}
+
+Memory::State::AllOrNothing::AllOrNothing(State& state)
+    : state_(state),
+      exceptions_(std::uncaught_exceptions()),
+      greedy_order_(state.greedy_order),
+      order_(state.order),
+      free_(state.free),
+      origin_(state.origin),
+      radius_(state.radius),
+      slack_(state.slack),
+      earlier_(state.earlier),
+      tasks_(state.tasks) {}
+
+Memory::State::AllOrNothing::~AllOrNothing() {
+  if (std::uncaught_exceptions() == exceptions_) return;
+  state_.greedy_order = greedy_order_;
+  state_.order = std::move(order_);
+  state_.free = std::move(free_);
+  state_.origin = std::move(origin_);
+  state_.radius = std::move(radius_);
+  state_.slack = std::move(slack_);
+  state_.earlier = std::move(earlier_);
+  state_.tasks = std::move(tasks_);
+  state_.forget_indexes();  // made again when they are needed
 }
 
 std::vector<std::uint32_t> Memory::State::own_slots(std::int32_t task) const {
@@ -123,18 +162,24 @@ void Memory::State::lay(std::size_t rows) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     std::copy_n(slots.row(order[i]), dimension, laid.row(i));
   }
-  origin = choose(origin, order);
-  radius = choose(radius, order);
-  slack = choose(slack, order);
-  earlier = earlier_among(order);
-  origin.resize(laid.rows());
-  radius.resize(laid.rows());
-  slack.resize(laid.rows());
-  earlier.resize(laid.rows());
-  free.clear();
+  const auto with_room = [&](auto values) {
+    values.resize(laid.rows());
+    return values;
+  };
+  auto origins = with_room(choose(origin, order));
+  auto radii = with_room(choose(radius, order));
+  auto slacks = with_room(choose(slack, order));
+  auto earliers = with_room(earlier_among(order));
+  std::vector<std::uint32_t> unused;
   for (std::size_t slot = laid.rows(); slot > order.size(); --slot) {
-    free.push_back(static_cast<std::uint32_t>(slot - 1));
+    unused.push_back(static_cast<std::uint32_t>(slot - 1));
   }
+  // From here on nothing throws.
+  origin = std::move(origins);
+  radius = std::move(radii);
+  slack = std::move(slacks);
+  earlier = std::move(earliers);
+  free = std::move(unused);
   std::iota(order.begin(), order.end(), 0U);
   forget_indexes();
   slots = std::move(laid);

@@ -90,6 +90,11 @@ struct Memory::State {
                                  Threads& threads);
   void leave(const std::vector<std::uint32_t>& left);
 
+  /// Where an exception ends the life of this, the memory is again what it was at its beginning.
+  /// Meanwhile vectors may take free slots and leave others; the slots are not laid anew, and the
+  /// calibration stays as it is.
+  class AllOrNothing;
+
   // The two rules; learning online changes the memory in place. src/memory/{paper,learn_share}.cc.
   std::unique_ptr<State> learn_paper(VectorView features, const LearnHow& how, Threads& threads);
   void learn_paper_online(VectorView features, const LearnHow& how, Threads& threads);
@@ -152,6 +157,36 @@ struct Joined {
 void join(Joined& all, const Vectors& more);
 /// Some of them.
 Joined gather(const Joined& from, const std::vector<std::uint32_t>& places);
+
+class Memory::State::AllOrNothing {
+ public:
+  explicit AllOrNothing(State& state);
+  ~AllOrNothing();
+  AllOrNothing(const AllOrNothing&) = delete;
+  AllOrNothing& operator=(const AllOrNothing&) = delete;
+
+ private:
+  State& state_;
+  int exceptions_;
+  // The vectors need no copy: those that leave stay in their slots, and new ones go to others.
+  bool greedy_order_;
+  std::vector<std::uint32_t> order_, free_;
+  std::vector<std::int32_t> origin_;
+  std::vector<float> radius_, slack_;
+  std::vector<std::uint32_t> earlier_;
+  std::vector<TaskRecord> tasks_;
+};
+
+/// Throws Error (kInput) if a vector is so far from 0 that its squared distance to another one may
+/// overflow: it could not be searched for in a memory, whatever else that holds.
+void check_reach(const float* vector, std::size_t dimension, const std::string& name);
+template <typename Indices>
+void check_reach(VectorView vectors, const Indices& rows, const std::string& name) {
+  std::vector<float> scratch(vectors.cols);
+  for (const auto i : rows) {
+    check_reach(vectors.row(static_cast<std::size_t>(i), scratch.data()), vectors.cols, name);
+  }
+}
 
 /// ⌊p·rows⌋, at least one.
 std::size_t picks_of(double p, std::size_t rows);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -85,6 +86,33 @@ TEST(Constants, NothingOverflows) {
   EXPECT_THROW(run("Pad", {counting({2}), list({most, most})}), Error);
   EXPECT_THROW(run("Unsqueeze", {counting({2}), list({0, 0})}), Error);
   EXPECT_THROW(run("Split", {counting({2}), list({5})}), Error);
+}
+
+// A dimension of 0 does not hide what the others come to.
+TEST(Constants, NothingOverflowsBehindAZero) {
+  const std::int64_t large = std::int64_t{1} << 40;
+  const Tensor axis = list({0});
+  EXPECT_THROW(run("ConstantOfShape", {list({0, large, large})}), Error);
+  EXPECT_THROW(run("ConstantOfShape", {list({large, large, 0})}), Error);
+  EXPECT_THROW(run("Reshape", {counting({0}), list({0, large, large})}), Error);
+  EXPECT_THROW(run("Expand", {counting({0, 1, 1}), list({0, large, large})}), Error);
+  EXPECT_THROW(run("Tile", {counting({0, 1, 1}), list({1, large, large})}), Error);
+  EXPECT_THROW(run("Pad", {counting({0, 1}), list({0, 0, 0, large})}), Error);
+  EXPECT_EQ(run("ConstantOfShape", {list({0, 3})}).shape, (Shape{0, 3}));
+  EXPECT_EQ(run("Transpose", {counting({0, 3, 2})}).shape, (Shape{2, 3, 0}));
+  EXPECT_EQ(run("Concat", {counting({0, 3}), counting({2, 3})}, {{"axis", std::int64_t{0}}}).shape,
+            (Shape{2, 3}));
+
+  // All is cut off and added anew, along each of many axes.
+  const std::int64_t cut = std::int64_t{1} << 29;
+  const std::size_t axes = 100;
+  Shape shape(axes, 1);
+  shape.front() = 0;
+  shape.back() = 1 << 28;
+  Ints pads(2 * axes, -cut);
+  std::fill(pads.begin() + axes, pads.end(), cut);
+  pads[0] = pads[axes] = 0;
+  EXPECT_EQ(run("Pad", {counting(shape), list(pads)}).shape, shape);
 }
 
 TEST(Constants, SlicesLikePython) {

@@ -160,6 +160,17 @@ TEST(OnnxFile, BelievesNoSizeThatTheFileDoesNotBear) {
   expect_refused(altered([](Proto& t) { t.set_dims(0, std::int64_t{1} << 62); }),
                  "more than a file can hold");
   expect_refused(altered([](Proto& t) { t.set_dims(0, -1); }), "more than a file can hold");
+  for (const bool first : {true, false}) {
+    expect_refused(altered([&](Proto& t) {
+                     t.clear_dims();
+                     if (first) t.add_dims(0);
+                     t.add_dims(std::int64_t{1} << 40);
+                     t.add_dims(std::int64_t{1} << 40);
+                     if (!first) t.add_dims(0);
+                     t.clear_raw_data();
+                   }),
+                   "more than a file can hold");
+  }
   expect_refused(altered([](Proto& t) { t.set_dims(0, t.dims(0) + 1); }), "the file is damaged");
   expect_refused(altered([](Proto& t) { t.clear_raw_data(); }), "the file is damaged");
   expect_refused(altered([](Proto& t) { t.mutable_raw_data()->pop_back(); }),

@@ -4,10 +4,14 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/scarce.h"
 #include "contcore/error.h"
 #include "detector/products.h"
 
@@ -26,11 +30,12 @@ class DetectorTest : public testing::Test {
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
-  static Detector small(std::size_t capacity = 400) {
+  static Detector small(std::size_t capacity = 400, const Consolidate& rule = {}) {
     DetectorOptions options;
     options.backbone = "builtin";
     options.geometry = Geometry::parse("96", "none");
     options.capacity = capacity;
+    options.consolidate = rule;
     return Detector(options);
   }
 
@@ -142,6 +147,113 @@ TEST_F(DetectorTest, IsAsItWasWhenLearningIsStopped) {
     EXPECT_EQ(kind_of([&] { detector.learn(files, options, threads_); }), Error::Kind::kCancelled);
     EXPECT_EQ(detector.memory().tasks().size(), 1U);
     EXPECT_EQ(detector.memory().size(), before.rows());
+  }
+}
+
+// What a detector's memory is: the bytes it saves.
+std::string bytes_of(const Detector& detector, const std::string& file) {
+  detector.save(file);
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// One thread takes eight images at a time: both come to grief in the second eight, when the first
+// are learned.
+TEST_F(DetectorTest, IsAsItWasWhenLearningOnlineFailsLate) {
+  Threads alone(1);
+  for (const Consolidate& rule : {Consolidate{}, Consolidate::paper()}) {
+    Detector detector = small(120, rule);
+    detector.learn(pieces("wood", 6), task("wood"), alone);
+    const std::string before = bytes_of(detector, path("a.ccm"));
+    std::vector<std::string> files = pieces("gear", 12);
+    for (const char* name : {"gear", "wood"}) {
+      LearnOptions options = task(name);
+      options.online = true;
+      options.progress = [&](double done) { return done < 0.8; };
+      EXPECT_EQ(kind_of([&] { detector.learn(files, options, alone); }), Error::Kind::kCancelled);
+      EXPECT_TRUE(bytes_of(detector, path("a.ccm")) == before) << rule.name();
+      options.progress = {};
+      options.strict = true;
+      files[10] = path("missing.png");
+      EXPECT_EQ(kind_of([&] { detector.learn(files, options, alone); }), Error::Kind::kInput);
+      EXPECT_TRUE(bytes_of(detector, path("a.ccm")) == before) << rule.name();
+      files = pieces("gear", 12);
+    }
+    LearnOptions options = task("gear");
+    options.online = true;
+    EXPECT_EQ(detector.learn(files, options, alone).learned, 10U);
+  }
+}
+
+// The batch is learned when there is no room left for the images held out.
+TEST_F(DetectorTest, IsAsItWasWhenThereIsNoRoomToCalibrate) {
+  Threads alone(1);
+  for (const Consolidate& rule : {Consolidate{}, Consolidate::paper()}) {
+    Detector detector = small(120, rule);
+    detector.learn(pieces("wood", 6), task("wood"), alone);
+    const std::string before = bytes_of(detector, path("a.ccm"));
+    const std::vector<std::string> files = pieces("gear", 3);
+    std::size_t failed = 1;
+    for (bool done = false; !done; failed += 1 + failed / 2) {
+      LearnOptions options = task("gear");
+      options.progress = [&](double part) {  // an allocation after the last report fails
+        if (part >= 1) scarce::fail_allocation(failed);
+        return true;
+      };
+      try {
+        detector.learn(files, options, alone);
+        done = true;
+      } catch (const std::bad_alloc&) {
+        ASSERT_TRUE(bytes_of(detector, path("a.ccm")) == before) << rule.name() << " " << failed;
+      }
+      scarce::fail_allocation(0);
+    }
+    EXPECT_GT(failed, 100U);  // hold_out() alone takes more
+  }
+}
+
+TEST_F(DetectorTest, HoldsOutOfWhatCanBeRead) {
+  const std::string missing = path("missing.png");
+  const std::vector<std::string> good = pieces("gear", 5);
+  struct Case {
+    std::vector<std::string> files;
+    std::size_t learned, held_out;
+  };
+  const std::vector<Case> cases = {
+      {{good[0]}, 1, 0},
+      {{missing, good[0]}, 1, 0},
+      {{good[0], missing}, 1, 0},
+      {{missing, missing, good[0]}, 1, 0},
+      {{missing, good[0], good[1]}, 1, 1},
+      {{good[0], good[1], missing}, 1, 1},
+      {{good[0], good[1], good[2], good[3], missing}, 3, 1},
+      {{good[0], missing, good[1], missing, good[2], missing, good[3], missing, good[4]}, 4, 1}};
+  for (const bool online : {false, true}) {
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      Detector detector = small();
+      LearnOptions options = task("gear");
+      options.online = online;
+      try {
+        const LearnReport report = detector.learn(cases[i].files, options, threads_);
+        EXPECT_EQ(report.learned, cases[i].learned) << "case " << i;
+        EXPECT_EQ(report.held_out, cases[i].held_out) << "case " << i;
+        EXPECT_EQ(report.skipped.size(), cases[i].files.size() - report.learned - report.held_out);
+        EXPECT_EQ(report.patches, detector.memory().tasks()[0].patches);
+        EXPECT_EQ(detector.memory().tasks()[0].images, cases[i].learned);
+        EXPECT_EQ(detector.memory().tasks()[0].held, cases[i].held_out);
+      } catch (const Error& error) {
+        ADD_FAILURE() << "case " << i << ": " << error.what();
+      }
+    }
+    Detector detector = small();
+    LearnOptions options = task("gear");
+    options.online = online;
+    options.hold_out = 0;
+    EXPECT_EQ(detector.learn({good[0], missing, good[1]}, options, threads_).learned, 2U);
+    std::string words;
+    EXPECT_EQ(kind_of([&] { detector.learn({missing}, task("bolt"), threads_); }, &words),
+              Error::Kind::kInput);
+    EXPECT_NE(words.find("missing.png"), std::string::npos) << words;
   }
 }
 

@@ -1,9 +1,12 @@
 // The evaluation from files to measures, on made products and the built-in backbone.
 #include "contcore/evaluate.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -84,6 +87,14 @@ class EvaluateTest : public testing::Test {
     return count;
   }
 
+  std::size_t half_written(const std::string& folder) const {
+    std::size_t count = 0;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (entry.path().filename().string().find(".part-") != std::string::npos) ++count;
+    }
+    return count;
+  }
+
   fs::path folder_;
   Threads threads_{2};
 };
@@ -153,6 +164,31 @@ TEST_F(EvaluateTest, AChangedImageIsAnotherRun) {
   EXPECT_FALSE(cached);
 }
 
+// The same file again with another mask, and with the other half of it.
+TEST_F(EvaluateTest, AChangedMaskIsAnotherRun) {
+  bool cached = true;
+  const EvaluationOptions how = options();
+  const RunResult before = Evaluation(how).run(setting("contcore"), threads_, {}, &cached);
+  for (const Product& product : how.datasets[0].products) {
+    for (const TestImage& test : product.test) {
+      if (!test.defect) continue;
+      Image mask = read_image(test.mask);
+      for (std::uint8_t& value : mask.rgb) value = static_cast<std::uint8_t>(255 - value);
+      write_image(test.mask, mask);
+    }
+  }
+  const RunResult after = Evaluation(options()).run(setting("contcore"), threads_, {}, &cached);
+  EXPECT_FALSE(cached);
+  EXPECT_EQ(after.steps[0][0][kImageAuroc], before.steps[0][0][kImageAuroc]);
+  EXPECT_NE(after.steps[0][0][kPixelAuroc], before.steps[0][0][kPixelAuroc]);
+  Evaluation(options()).run(setting("contcore"), threads_, {}, &cached);
+  EXPECT_TRUE(cached);
+  EvaluationOptions renamed = options();  // what the gallery calls it
+  renamed.datasets[0].products[0].test[0].kind = "another";
+  Evaluation(renamed).run(setting("contcore"), threads_, {}, &cached);
+  EXPECT_FALSE(cached);
+}
+
 TEST_F(EvaluateTest, WhatIsUndefinedIsNotZero) {
   const std::string name = product_names()[0];
   EvaluationOptions how = options();
@@ -201,8 +237,7 @@ TEST_F(EvaluateTest, BadInputIsNamed) {
   std::ofstream(how.datasets[0].products[1].train[2]) << "not an image";
   EXPECT_EQ(kind_of([&] { Evaluation(how).run(setting("contcore"), threads_); }, &words),
             Error::Kind::kInput);
-  EXPECT_EQ(files_ending(cache() + "/features", std::to_string(::getpid())), 0U)
-      << "a half-written file is left";
+  EXPECT_EQ(half_written(cache() + "/features"), 0U) << "a half-written file is left";
 
   for (const Setting& wrong : {setting("contcore", 0), setting("no-such-method")}) {
     EXPECT_EQ(kind_of([&] { Evaluation(options()).run(wrong, threads_); }), Error::Kind::kUsage);
@@ -309,6 +344,51 @@ TEST_F(EvaluateTest, TheCacheStaysWithinItsLimit) {
   const FeatureCache tiny(folder + "2", one / 2);
   EXPECT_EQ(tiny.get(extract, products[0].train, threads_, {})->images.size(), 5U);
   EXPECT_EQ(files_ending(folder + "2", ""), 0U);
+}
+
+// Of a process that was killed while it extracted, and of one that still does.
+TEST_F(EvaluateTest, TheCacheRemovesWhatNobodyWritesAnyMore) {
+  const Extractor extract = extractor();
+  const EvaluationOptions how = options();
+  const auto& products = how.datasets[0].products;
+  const std::string folder = cache() + "/features";
+  fs::create_directories(folder);
+  const std::string dead = folder + "/" + std::string(32, 'a') + ".part-1";
+  const std::string alive = folder + "/" + std::string(32, 'b') + ".part-1";
+  const std::string other = folder + "/notes.part-1";  // not of the cache
+  for (const std::string& file : {dead, alive, other}) std::ofstream(file) << "half";
+  const int writer = ::open(alive.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(writer, LOCK_EX | LOCK_NB), 0);
+  std::size_t one = 0;
+  {
+    const FeatureCache features(folder, std::size_t{1} << 30);
+    EXPECT_FALSE(fs::exists(dead));
+    std::ofstream(dead) << "killed meanwhile";
+    std::size_t seen = 0;
+    const auto look = [&](double) {
+      seen = std::max(seen, half_written(folder));
+      FeatureCache(folder, 1);  // another run begins: ours is in use
+      return true;
+    };
+    Threads alone(1);
+    features.get(extract, products[0].train, alone, look);
+    EXPECT_EQ(seen, 4U) << "dead, alive, other and ours";
+    EXPECT_TRUE(features.has(extract, products[0].train));
+    EXPECT_FALSE(fs::exists(dead));
+    EXPECT_TRUE(fs::exists(alive));
+    EXPECT_TRUE(fs::exists(other));
+    one = fs::file_size(folder + "/" + FeatureCache::key(extract, products[0].train) + ".npy");
+  }
+  // What is being written takes room.
+  fs::resize_file(alive, one);
+  const FeatureCache features(folder, 2 * one + one / 2);
+  features.get(extract, products[1].train, threads_, {});
+  EXPECT_FALSE(features.has(extract, products[0].train));
+  EXPECT_TRUE(features.has(extract, products[1].train));
+  EXPECT_TRUE(fs::exists(alive));
+  ::close(writer);
+  const FeatureCache later(folder, std::size_t{1} << 30);
+  EXPECT_FALSE(fs::exists(alive));
 }
 
 TEST_F(EvaluateTest, MasksFollowResizeAndCrop) {

@@ -314,7 +314,9 @@ TEST_F(MemoryCalibration, CallsThatMakeNoSense) {
   const Set narrower = naive::make(Family::kGaussian, 5, kD - 1, 1, 1);
   Set spoilt = good;
   spoilt.row(2)[3] = std::numeric_limits<float>::quiet_NaN();
-  const auto bad = {wider.view(), narrower.view(), spoilt.view()};
+  Set far = good;  // could be searched with, but not in every memory that this one may become
+  for (std::size_t i = 0; i < far.n; ++i) far.row(i)[0] = 3e18f;
+  const auto bad = {wider.view(), narrower.view(), spoilt.view(), far.view()};
   for (const VectorView& patches : bad) {
     expect_error(Error::Kind::kInput, [&] {
       const std::size_t ends[] = {patches.rows};

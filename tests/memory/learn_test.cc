@@ -3,12 +3,16 @@
 
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <limits>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/scarce.h"
 #include "contcore/distance.h"
 #include "contcore/error.h"
 #include "contcore/memory.h"
@@ -263,12 +267,19 @@ struct Learner {
   }
 };
 
-TEST_F(MemoryLearn, IsAsBeforeWhenItFails) {
+class MemoryLearnFails : public MemoryLearn,
+                         public testing::WithParamInterface<Consolidate::Rule> {};
+
+INSTANTIATE_TEST_SUITE_P(Rules, MemoryLearnFails,
+                         testing::Values(Consolidate::Rule::kShare, Consolidate::Rule::kPaper),
+                         [](const auto& rule) { return Consolidate{rule.param}.name(); });
+
+TEST_P(MemoryLearnFails, IsAsBefore) {
   for (const bool online : {false, true}) {
     for (const std::size_t before : {0u, 1u, 3u, 6u}) {
-      const double q = before == 3 ? 0.0 : 0.75;
-      Learner failing{Memory(9, 20, Consolidate::paper(q)), online};
-      Learner clean{Memory(9, 20, Consolidate::paper(q)), online};
+      const Consolidate rule{GetParam(), before == 3 ? 0.0 : 0.75};
+      Learner failing{Memory(9, 20, rule), online};
+      Learner clean{Memory(9, 20, rule), online};
       for (std::size_t s = 0; s < before; ++s) {
         const Set features = naive::make(Family::kClusters, 30, 9, s / 2, s);
         failing.learn(features, how_to("task " + std::to_string(s / 2), 0.3));
@@ -281,13 +292,38 @@ TEST_F(MemoryLearn, IsAsBeforeWhenItFails) {
       };
       still("before");
 
-      for (const float bad : {kNan, kInfinity, -kInfinity, 3e38f}) {
-        for (const std::size_t row : {0u, 17u, 39u}) {
-          Set spoilt = naive::make(Family::kClusters, 40, 9, 1, 2);
-          spoilt.row(row)[row % 9] = bad;
-          expect_error(Error::Kind::kInput, [&] { failing.learn(spoilt, how_to("new", 0.3)); });
-          still("not finite");
+      // Few are picked, so that a memory is changed in place where it can be. It has an index,
+      // which must be brought up to date or go.
+      const Set asked = naive::make(Family::kClusters, 5, 9, 1, 3);
+      const auto ask = [&](Learner& learner) {
+        return before == 0 ? std::vector<float>{}
+                           : learner.memory.distances(asked.view(), naive::crew(0));
+      };
+      for (const std::string task : {"new", "task 0"}) {
+        for (const float bad : {kNan, kInfinity, -kInfinity, 3e38f, 1e30f}) {
+          for (const std::size_t row : {0u, 17u, 39u}) {
+            ask(failing);
+            Set spoilt = naive::make(Family::kClusters, 40, 9, 1, 2);
+            spoilt.row(row)[row % 9] = bad;
+            expect_error(Error::Kind::kInput, [&] { failing.learn(spoilt, how_to(task, 0.1)); });
+            still("not finite");
+          }
         }
+        // Near to each other, but so far from all else that squared distances overflow.
+        ask(failing);
+        Set far = naive::make(Family::kClusters, 40, 9, 1, 2);
+        for (std::size_t i = 0; i < far.n; ++i) {
+          for (std::size_t j = 0; j < far.d; ++j) far.row(i)[j] = far.row(i)[j] * 1e12f + 8e18f;
+        }
+        expect_error(Error::Kind::kInput, [&] { failing.learn(far, how_to(task, 0.1)); });
+        still("too far");
+        for (const double p : {-0.1, 0.0, 1.5, std::nan("")}) {
+          expect_error(Error::Kind::kUsage, [&] { failing.learn(asked, how_to(task, p)); });
+        }
+        expect_error(Error::Kind::kInput, [&] { failing.learn(Set(0, 9), how_to(task, 0.1)); });
+        expect_error(Error::Kind::kInput, [&] { failing.learn(asked, how_to("\xff", 0.1)); });
+        still("makes no sense");
+        EXPECT_EQ(ask(failing), ask(clean));
       }
       const Set other = naive::make(Family::kClusters, 40, 8, 1, 2);
       expect_error(Error::Kind::kInput, [&] { failing.learn(other, how_to("new", 0.3)); });
@@ -331,6 +367,60 @@ TEST_F(MemoryLearn, IsAsBeforeWhenItFails) {
       }
       EXPECT_EQ(bytes_of(failing.memory) == bytes_of(clean.memory), true);
     }
+  }
+}
+
+// Memory runs out at every place it can, one after the other.
+TEST_P(MemoryLearnFails, IsAsBeforeWithoutRoom) {
+  const auto filled = [&] {
+    Memory memory(9, 30, Consolidate{GetParam(), 0.75});
+    for (std::size_t s = 0; s < 5; ++s) {
+      const Set features = naive::make(Family::kClusters, 30, 9, s / 2, s);
+      memory.learn(features.view(), how_to("task " + std::to_string(s / 2), 0.4), naive::crew(0));
+    }
+    naive::hold_out(memory, naive::make(Family::kClusters, 6, 9, 1, 50), "task 1");
+    return memory;
+  };
+  const Set image = naive::make(Family::kClusters, 40, 9, 1, 60);
+  const Set good = naive::make(Family::kClusters, 10, 9, 1, 61);
+  const auto learn = [&](const char* task, bool online) {
+    return [&, task, online](Memory& memory) {
+      Learner learner{std::move(memory), online};
+      try {
+        learner.learn(image, how_to(task, 0.15));
+      } catch (...) {
+        memory = std::move(learner.memory);
+        throw;
+      }
+      memory = std::move(learner.memory);
+    };
+  };
+  const std::vector<std::pair<const char*, std::function<void(Memory&)>>> changes = {
+      {"learn", learn("task 1", false)},
+      {"learn a new task", learn("new", false)},
+      {"learn online", learn("task 1", true)},
+      {"learn a new task online", learn("new", true)},
+      {"hold out", [&](Memory& memory) { naive::hold_out(memory, good, "task 1"); }},
+      {"recalibrate", [&](Memory& memory) { memory.recalibrate(naive::crew(0)); }}};
+  for (const auto& [what, change] : changes) {
+    Memory clean = filled();
+    const std::string before = bytes_of(clean);
+    change(clean);
+    const std::string after = bytes_of(clean);
+    Memory failing = filled();
+    bool done = false;
+    for (std::size_t n = 1; !done; ++n) {
+      ASSERT_LT(n, 100000u);
+      failing.distances(good.view(), naive::crew(0));  // it has an index
+      try {
+        const scarce::Failing nth(n);
+        change(failing);
+        done = true;
+      } catch (const std::bad_alloc&) {
+        ASSERT_TRUE(bytes_of(failing) == before) << what << ", allocation " << n;
+      }
+    }
+    EXPECT_TRUE(bytes_of(failing) == after) << what;
   }
 }
 
