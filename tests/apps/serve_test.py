@@ -1578,6 +1578,89 @@ class WatchTest(ServiceTest):
         self.assertEqual(len(later), 1)
         self.assertEqual(service.stop(), 0)
 
+    def sources(self, service, right):
+        """Where the inspections came from, once there are as many as there should be."""
+        end = time.monotonic() + 4 * serving.PATIENCE
+        while True:
+            seen = service.good("GET", "/v1/inspections", limit=500)["inspections"]
+            if len(seen) >= right or time.monotonic() > end:
+                return sorted(o["source"] for o in seen)
+            time.sleep(0.05)
+
+    def metric(self, service, line):
+        """Waits until a line is among the metrics."""
+        end, text = time.monotonic() + 4 * serving.PATIENCE, ""
+        while time.monotonic() < end:
+            text = service.get("/metrics").body.decode()
+            if line in text.splitlines():
+                return
+            time.sleep(0.05)
+        self.fail("no %r in\n%s" % (line, text))
+
+    def put(self, name, data):
+        with open(os.path.join(self.folder, "camera", name), "wb") as file:
+            file.write(data)
+
+    def test_nothing_is_missed_over_restarts(self):
+        os.mkdir(os.path.join(self.folder, "camera"))
+        watch = ["--watch", os.path.join(self.folder, "camera"), "--queue", "1", "--threads", "1"]
+        names = []
+
+        def put(n):
+            for _ in range(n):
+                names.append("%03d.png" % len(names))
+                self.put(names[-1], picture(0, len(names)))
+
+        put(20)
+        self.put("broken.png", JUNK)
+        service = self.start_learned(*watch)
+        put(60)  # while the queue is full
+        self.assertEqual(self.sources(service, 80), names)
+        self.metric(service, 'contcore_watch_files_total{result="unreadable"} 1')
+        self.metric(service, "contcore_watch_waiting 0")
+        self.metric(service, "contcore_watch_up 1")
+        self.assertIn("broken.png", service.words())
+        self.assertEqual(service.stop(), 0)
+        put(10)
+        service = self.start_learned(*watch)
+        self.metric(service, 'contcore_watch_files_total{result="inspected"} 10')
+        put(1)
+        self.assertEqual(self.sources(service, 91), names)
+        # What was not said to be seen when it was killed is seen again, and nothing is missed.
+        put(20)
+        service.kill()
+        put(5)
+        service = self.start_learned(*watch)
+        put(1)
+        self.metric(service, "contcore_watch_waiting 0")
+        self.assertEqual(sorted(set(self.sources(service, 117))), names)
+        self.assertEqual(service.stop(), 0)
+
+    def test_an_empty_memory_lets_them_wait(self):
+        os.mkdir(os.path.join(self.folder, "camera"))
+        service = self.start("--watch", os.path.join(self.folder, "camera"))
+        self.put("part.png", picture(0, 1))
+        self.metric(service, "contcore_watch_waiting 1")
+        self.assertEqual(self.sources(service, 0), [])
+        self.assertEqual(service.learn_job("p0", [picture(0, 10 + i) for i in range(10)])["state"], "done")
+        self.assertEqual(self.sources(service, 1), ["part.png"])
+        self.assertIn("the memory is empty", service.words())
+        self.assertEqual(service.stop(), 0)
+
+    def test_a_folder_that_goes(self):
+        camera = os.path.join(self.folder, "camera")
+        os.mkdir(camera)
+        service = self.start_learned("--watch", camera)
+        self.metric(service, "contcore_watch_up 1")
+        os.rename(camera, camera + ".old")
+        self.metric(service, "contcore_watch_up 0")
+        self.assertIn("the folder is gone", service.words())
+        os.mkdir(camera)
+        self.put("part.png", picture(0, 1))
+        self.assertEqual(self.sources(service, 1), ["part.png"])
+        self.metric(service, "contcore_watch_up 1")
+        self.assertEqual(service.stop(), 0)
+
 
 class ClientTest(ServiceTest):
     def folder_of(self, name, style, first, count, defect=False):
