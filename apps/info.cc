@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "base/utf8.h"
 #include "commands.h"
 #include "common.h"
 #include "contcore/memory.h"
@@ -75,14 +76,14 @@ std::string as_json(const InfoCommand& command, const Memory& memory) {
 std::string as_text(const InfoCommand& command, const Memory& memory) {
   const double mib =
       static_cast<double>(std::filesystem::file_size(command.memory)) / (1024.0 * 1024.0);
-  std::string text = fmt::format("{}  {:.1f} MiB\n", command.memory, mib);
+  std::string text = fmt::format("{}  {:.1f} MiB\n", printable_name(command.memory), mib);
   text += fmt::format("memory       {} of {} vectors of {} numbers\n", memory.size(),
                       memory.capacity(), memory.dimension());
   text += fmt::format("consolidate  {}\n", rule_text(memory));
   const auto& source = memory.source;
   const auto said = [&](const char* key) {
     const auto found = source.find(key);
-    return found == source.end() ? std::string("?") : found->second;
+    return found == source.end() ? std::string("?") : printable_name(found->second);
   };
   text += fmt::format("backbone     {} ({}), sha256 {:.12}\n", said("backbone"), said("layers"),
                       said("backbone.sha256"));
@@ -91,7 +92,9 @@ std::string as_text(const InfoCommand& command, const Memory& memory) {
                       memory.certificate());
   const std::vector<TaskState> states = memory.states();
   std::size_t width = 4;
-  for (const TaskRecord& task : memory.tasks()) width = std::max(width, task.name.size());
+  for (const TaskRecord& task : memory.tasks()) {
+    width = std::max(width, printable_name(task.name).size());
+  }
   text += fmt::format("{:<{}} {:>7} {:>9} {:>8} {:>6}  {:<11} {:>11} {:>9} {:>9} {:>9} {:>6}  {}\n",
                       "task", width, "images", "patches", "vectors", "share", "why", "certificate",
                       "held out", "threshold", "alarms", "drift", "learned");
@@ -102,8 +105,8 @@ std::string as_text(const InfoCommand& command, const Memory& memory) {
         100.0 * static_cast<double>(states[t].vectors) / static_cast<double>(memory.size());
     text += fmt::format(
         "{:<{}} {:>7} {:>9} {:>8} {:>5.1f}%  {:<11} {:>11.4g} {:>9} {:>9} {:>9} {:>6}  {}\n",
-        task.name, width, task.images, task.patches, states[t].vectors, share, states[t].why,
-        states[t].certificate, states[t].held_out,
+        printable_name(task.name), width, task.images, task.patches, states[t].vectors, share,
+        states[t].why, states[t].certificate, states[t].held_out,
         threshold ? fmt::format("{:.3f}", threshold->score) : "-",
         threshold ? fmt::format("{:.1f}%", 100 * threshold->false_alarms) : "-",
         threshold ? fmt::format("{:.2f}", states[t].drift()) : "-", task.learned);

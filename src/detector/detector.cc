@@ -16,6 +16,7 @@
 #include "detector/feature_store.h"
 #include "detector/in_order.h"
 #include "detector/parts.h"
+#include "memory/task_names.h"
 
 namespace contcore {
 namespace {
@@ -129,6 +130,9 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
     throw Error(Error::Kind::kUsage, "a task needs a name; give it with --task NAME");
   }
   Memory& memory = parts_->memory;
+  // Before the images are looked at, which may take long.
+  const std::string fault = task_fault(memory, options.task);
+  if (!fault.empty()) throw Error(Error::Kind::kInput, fault);
   const std::size_t limit = options.memory_limit != 0 ? options.memory_limit : machine_memory() / 2;
   LearnReport report;
   LearnHow how;

@@ -10,21 +10,20 @@
 #include <utility>
 
 #include "base/rows.h"
-#include "base/utf8.h"
 #include "contcore/error.h"
 #include "contcore/greedy.h"
 #include "memory/consolidate.h"
 #include "memory/online.h"
 #include "memory/state.h"
+#include "memory/task_names.h"
 
 namespace contcore {
 namespace {
 
-void check(VectorView features, const LearnHow& how, std::size_t dimension) {
-  // The file's text is JSON, which knows no other names.
-  if (!is_utf8(how.task)) {
-    throw Error(Error::Kind::kInput, "the task's name is not UTF-8; give it another");
-  }
+void check(VectorView features, const LearnHow& how, const Memory& memory) {
+  const std::size_t dimension = memory.dimension();
+  const std::string fault = task_fault(memory, how.task);
+  if (!fault.empty()) throw Error(Error::Kind::kInput, fault);
   if (features.rows == 0) {
     throw Error(Error::Kind::kInput, fmt::format("task '{}': no features to learn from", how.task));
   }
@@ -151,14 +150,14 @@ double Memory::certificate() const {
 }
 
 void Memory::learn(VectorView features, const LearnHow& how, Threads& threads) {
-  check(features, how, state_->dimension);
+  check(features, how, *this);
   state_ = state_->how.rule == Consolidate::Rule::kPaper
                ? state_->learn_paper(features, how, threads)
                : state_->learn_share(features, how, threads);
 }
 
 void Memory::learn_online(VectorView features, const LearnHow& how, Threads& threads) {
-  check(features, how, state_->dimension);
+  check(features, how, *this);
   const bool paper = state_->how.rule == Consolidate::Rule::kPaper;
   const std::size_t n = picks_of(how.p, features.rows);
   const bool worth = paper

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "contcore/error.h"
+#include "memory/task_names.h"
 #include "serve/multipart.h"
 
 namespace contcore {
@@ -69,7 +70,10 @@ std::string_view image_of(const HttpRequest& request) {
     return found->bytes;
   }
   if (!type.empty() && !type.starts_with("image/") &&
-      !type.starts_with("application/octet-stream")) {
+      !type.starts_with("application/octet-stream") &&
+      // What curl --data-binary calls everything. An image is told by its bytes, and another site's
+      // form by its Origin.
+      !type.starts_with("application/x-www-form-urlencoded")) {
     throw Refusal{415, "send the bytes of an image, or a form with a file named 'image'"};
   }
   if (request.body.empty()) throw Refusal{400, "the body is empty; send the bytes of an image"};
@@ -95,14 +99,9 @@ std::string_view image_type(std::string_view bytes) {
   return "application/octet-stream";
 }
 
-const std::string& task_name(const std::string& name) {
-  constexpr std::size_t kLongest = 200;
-  const bool control = std::any_of(name.begin(), name.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-  });
-  if (name.empty() || name.size() > kLongest || control) {
-    throw Refusal{400, "a task's name has 1 to 200 bytes and no control characters"};
-  }
+const std::string& task_name(const std::string& name, const Memory& memory) {
+  const std::string fault = task_fault(memory, name);
+  if (!fault.empty()) throw Refusal{400, fault};
   return name;
 }
 

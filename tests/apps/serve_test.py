@@ -5,6 +5,8 @@ import json
 import os
 import random
 import re
+import shlex
+import shutil
 import signal
 import socket
 import struct
@@ -915,7 +917,7 @@ class HostileTest(ServiceTest):
     NAMES = [
         "x'); DROP TABLE inspections;--", '" OR 1=1 --', "%s%n%x", "{name}", "a/b", "..", "../../x", "a\\b",
         "🙂🍾", "naïve ünï", "a\u202eb", "\u0000", "a\u0000b", "a\nb", "a\tb", "\u001b[2J", "\u007f", " ", " a ",
-        "x" * 1000, "🙂" * 300, "<script>alert(1)</script>", "NaN", "null",
+        "caf\u00e9", "cafe\u0301", "a\u200bb", "a\u009b2J", "x" * 1000, "🙂" * 300, "<script>alert(1)</script>", "NaN", "null",
     ]  # fmt: skip
 
     def test_names(self):
@@ -948,8 +950,11 @@ class HostileTest(ServiceTest):
             service.get("/v1/inspections", task=name)
         for name in ["naïve ünï", "x'); DROP TABLE inspections;--", "<script>alert(1)</script>"]:
             self.assertIn(name, numbers)
-        for name in ["\u0000", "a\nb", "\u001b[2J"]:  # no forged lines in logs, nor in file formats
+        # No forged lines in logs, nor in file formats, and no two that look the same.
+        for name in ["\u0000", "a\nb", "\u001b[2J", " ", " a ", "a\u202eb", "a\u200bb", "cafe\u0301", "a\u009b2J"]:
             self.assertNotIn(name, service.tasks())
+        for name in ["caf\u00e9", "naïve ünï", "🙂🍾", "a/b"]:
+            self.assertIn(name, service.tasks())
         text = service.get("/metrics").body.decode()
         self.assertFalse([line for line in text.splitlines() if not re.match(r"#|[a-z_:]+(\{.*\})? [^ ]+\Z", line)])
         tasks = list(service.tasks())
@@ -1734,6 +1739,55 @@ class ClientTest(ServiceTest):
             self.assertEqual(there[name], local[name], name)
 
 
+# ---- what is said in the documentation, and to Prometheus
+
+
+class SaidTest(ServiceTest):
+    def test_every_curl_command_works_as_written(self):
+        with open(os.path.join(serving.HERE, "..", "..", "docs", "serving.md")) as file:
+            commands = [line.strip() for line in file if line.startswith("    curl ")]
+        self.assertTrue(commands)
+        if shutil.which("curl") is None:
+            print("NOT TESTED: there is no curl, so the commands of docs/serving.md were not run", file=sys.stderr)
+            self.skipTest("there is no curl")
+        service = self.start_learned()
+        with open(os.path.join(self.folder, "part.png"), "wb") as file:
+            file.write(picture(0, 3))
+        for command in commands:
+            self.assertIn("http://127.0.0.1:8080", command)
+            done = subprocess.run(
+                [*shlex.split(command.replace("http://127.0.0.1:8080", service.url)), "--silent", "--fail-with-body"],
+                cwd=self.folder, capture_output=True, text=True, timeout=60,
+            )  # fmt: skip
+            self.assertEqual(done.returncode, 0, (command, done.stdout, done.stderr))
+            self.assertEqual(json.loads(done.stdout)["task"], "p0", command)
+        # A page of another site can send the same without asking first: it is known by its Origin.
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        for path in ["/v1/inspections", "/v1/tasks/p0/images"]:
+            stranger = service.ask("POST", path, picture(0, 3), headers={**kind, "Origin": "http://evil.example"})
+            self.assertEqual(stranger.status, 403, stranger)
+            form = service.ask("POST", path, b"image=1&x=%89PNG", headers=kind)
+            self.assertEqual(form.status, 422, form)
+        self.assertEqual(service.good("GET", "/v1/status")["inspections"], len(commands))
+        self.assertEqual(service.tasks()["p0"]["images"], service.tasks()["p1"]["images"])
+        self.assertEqual(service.stop(), 0)
+
+    def test_metrics_of_many_tasks(self):
+        service = self.start("--backbone", "builtin", "--resize", "64", "--capacity", "1000", small=False)
+        for i in range(205):
+            service.good("POST", "/v1/tasks/t%03d/images" % i, picture(0, 0))
+        lines = service.get("/metrics").body.decode().splitlines()
+        for kind in ["vectors", "certificate", "drift"]:
+            of = [line for line in lines if line.startswith("contcore_task_%s{" % kind)]
+            self.assertEqual(len(of), 200)
+            self.assertFalse([line for line in of if "other" in line])
+        self.assertIn("contcore_tasks 205", lines)
+        self.assertIn("contcore_tasks_left_out 5", lines)
+        names = [line.split()[2] for line in lines if line.startswith("# TYPE")]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertEqual(service.stop(), 0)
+
+
 # ---- the document again
 
 
@@ -1753,7 +1807,7 @@ class CoverageTest(unittest.TestCase):
 
 def load_tests(loader, _, __):
     classes = [DocumentTest, StoryTest, AccessTest, HostileTest, CrowdTest, SnapshotTest, DurabilityTest, DiskTest,
-               WatchTest, ClientTest, CoverageTest]  # fmt: skip
+               WatchTest, ClientTest, SaidTest, CoverageTest]  # fmt: skip
     return unittest.TestSuite(loader.loadTestsFromTestCase(one) for one in classes)
 
 
