@@ -7,7 +7,7 @@ BUILD := build/$(PRESET)
 PACKAGES := cmake g++ make libgtest-dev libhwy-dev libeigen3-dev libfmt-dev libcli11-dev \
             nlohmann-json3-dev libssl-dev libdnnl-dev libopencv-core-dev libopencv-imgproc-dev \
             libopencv-imgcodecs-dev libonnx-dev libprotobuf-dev libmicrohttpd-dev \
-            libsqlite3-dev libcurl4-openssl-dev python3-numpy
+            libsqlite3-dev libcurl4-openssl-dev libutf8proc-dev python3-numpy
 BENCH_PACKAGES := libfaiss-dev libopenblas-dev python3-numpy
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h')
 

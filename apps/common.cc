@@ -15,6 +15,7 @@
 #include <limits>
 #include <string_view>
 
+#include "base/utf8.h"
 #include "contcore/error.h"
 #include "coreset/sketch.h"
 #include "memory/journal.h"
@@ -194,7 +195,7 @@ std::string threshold_text(const Threshold& threshold) {
 
 void print_result(const std::string& text) {
   errno = 0;
-  const bool printed = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  const bool printed = std::fputs(printable(text).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
   // A reader that went away has seen all it wanted.
   if (printed || errno == EPIPE) return;
   throw Error(Error::Kind::kInput,
@@ -202,7 +203,7 @@ void print_result(const std::string& text) {
 }
 
 void note(const std::string& text) {
-  std::fputs(fmt::format("contcore: {}\n", text).c_str(), stderr);
+  std::fputs(fmt::format("contcore: {}\n", printable_name(text)).c_str(), stderr);
 }
 
 CLI::Validator whole_number() {
@@ -260,7 +261,7 @@ void Outputs::finish(const std::string& result) {
   const bool taken = std::any_of(planned_.begin(), planned_.end(),
                                  [](const Planned& p) { return goes_to_stdout(p.path); });
   if (taken) {
-    std::fputs(result.c_str(), stderr);
+    std::fputs(printable(result).c_str(), stderr);
   } else {
     print_result(result);
   }

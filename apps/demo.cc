@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "commands.h"
 #include "common.h"
 #include "contcore/detector.h"
@@ -256,9 +257,9 @@ void run(const DemoCommand& command) {
   write_whole(command.report + "/index.html", parts);
   fmt::print("\nforgetting {:.1f} points; certificate {:.4g}; {:.0f} s in all\n",
              100 * forgetting(steps), detector.memory().certificate(), watch.seconds());
-  fmt::print("report: {}/index.html\n", command.report);
-  fmt::print("page:   {} serve {}/demo.ccm, then open http://127.0.0.1:8080\n", own_name(),
-             command.report);
+  fmt::print("report: {}/index.html\n", printable_name(command.report));
+  fmt::print("page:   {} serve {}/demo.ccm, then open http://127.0.0.1:8080\n",
+             printable_name(own_name()), printable_name(command.report));
 }
 
 }  // namespace

@@ -194,16 +194,15 @@ std::string dataset_name(const EvaluationOptions& options) {
   return name;
 }
 
-std::string schedule_text(const Evaluation& evaluation) {
-  std::string text;
+void note_schedule(const Evaluation& evaluation) {
+  note("classes, task by task:");
   for (std::size_t t = 0; t < evaluation.schedule().size(); ++t) {
     std::string names;
     for (const std::size_t c : evaluation.schedule()[t]) {
       names += (names.empty() ? "" : ", ") + evaluation.products()[c].name;
     }
-    text += fmt::format("  task {}: {}\n", t + 1, names);
+    note(fmt::format("  task {}: {}", t + 1, names));
   }
-  return text;
 }
 
 void run(EvaluateCommand& command) {
@@ -226,7 +225,7 @@ void run(EvaluateCommand& command) {
       options.backbone = backbone;
       options.order = order;
       Evaluation evaluation(options);
-      if (results.empty()) note("classes, task by task:\n" + schedule_text(evaluation));
+      if (results.empty()) note_schedule(evaluation);
       for (const Setting& setting : settings) {
         const std::string name = fmt::format("{} of {}: {}, m = {}", results.size() + 1, total,
                                              setting.method, setting.m);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "base/utf8.h"
 #include "commands.h"
 #include "common.h"
 #include "contcore/memory.h"
@@ -83,14 +84,14 @@ std::string alarms_text(const std::optional<Threshold>& threshold) {
 std::string as_text(const InfoCommand& command, const Memory& memory, std::size_t lessons) {
   const double mib =
       static_cast<double>(std::filesystem::file_size(command.memory)) / (1024.0 * 1024.0);
-  std::string text = fmt::format("{}  {:.1f} MiB\n", command.memory, mib);
+  std::string text = fmt::format("{}  {:.1f} MiB\n", printable_name(command.memory), mib);
   text += fmt::format("memory       {} of {} vectors of {} numbers\n", memory.size(),
                       memory.capacity(), memory.dimension());
   text += fmt::format("consolidate  {}\n", rule_text(memory));
   const auto& source = memory.source;
   const auto said = [&](const char* key) {
     const auto found = source.find(key);
-    return found == source.end() ? std::string("?") : found->second;
+    return found == source.end() ? std::string("?") : printable_name(found->second);
   };
   text += fmt::format("backbone     {} ({}), sha256 {:.12}\n", said("backbone"), said("layers"),
                       said("backbone.sha256"));
@@ -104,7 +105,9 @@ std::string as_text(const InfoCommand& command, const Memory& memory, std::size_
                       memory.certificate());
   const std::vector<TaskState> states = memory.states();
   std::size_t width = 4;
-  for (const TaskRecord& task : memory.tasks()) width = std::max(width, task.name.size());
+  for (const TaskRecord& task : memory.tasks()) {
+    width = std::max(width, printable_name(task.name).size());
+  }
   text += fmt::format("{:<{}} {:>7} {:>9} {:>8} {:>6}  {:<11} {:>11} {:>9} {:>9} {:>9} {:>7}  {}\n",
                       "task", width, "images", "patches", "vectors", "share", "why", "certificate",
                       "held out", "threshold", "alarms", "drift", "learned");
@@ -115,8 +118,8 @@ std::string as_text(const InfoCommand& command, const Memory& memory, std::size_
         100.0 * static_cast<double>(states[t].vectors) / static_cast<double>(memory.size());
     text += fmt::format(
         "{:<{}} {:>7} {:>9} {:>8} {:>5.1f}%  {:<11} {:>11.4g} {:>9} {:>9} {:>9} {:>6}  {}\n",
-        task.name, width, task.images, task.patches, states[t].vectors, share, states[t].why,
-        states[t].certificate, states[t].held_out,
+        printable_name(task.name), width, task.images, task.patches, states[t].vectors, share,
+        states[t].why, states[t].certificate, states[t].held_out,
         threshold ? fmt::format("{:.3f}", threshold->score) : "-", alarms_text(threshold),
         states[t].held_out != 0 ? fmt::format("{:.2f}", states[t].drift()) : "-", task.learned);
   }

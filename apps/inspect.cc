@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "commands.h"
 #include "common.h"
 #include "contcore/detector.h"
@@ -104,12 +105,12 @@ nlohmann::json as_json(const Detector::Inspected& item, const Memory& memory,
 std::string text_line(const std::string& verdict, double score, std::optional<double> threshold,
                       const std::string& task, const std::string& file) {
   return fmt::format("{:<7} {:9.3f} {:>9} {:<16} {}\n", verdict, score,
-                     threshold ? fmt::format("{:.3f}", *threshold) : "-", task.empty() ? "-" : task,
-                     file);
+                     threshold ? fmt::format("{:.3f}", *threshold) : "-",
+                     task.empty() ? "-" : printable_name(task), printable_name(file));
 }
 
 std::string as_text(const Detector::Inspected& item, const Memory& memory) {
-  if (!item.error.empty()) return fmt::format("error    {}\n", item.error);
+  if (!item.error.empty()) return fmt::format("error    {}\n", printable_name(item.error));
   const Inspection& seen = item.seen;
   return text_line(verdict(seen), static_cast<double>(seen.score),
                    seen.threshold
@@ -169,7 +170,7 @@ std::string as_line(const nlohmann::json& said, const std::string& file, bool js
 }
 
 std::string as_error_line(const std::string& error, const std::string& file, bool json) {
-  if (!json) return fmt::format("error    {}\n", error);
+  if (!json) return fmt::format("error    {}\n", printable_name(error));
   return json_line({{"file", file}, {"verdict", "error"}, {"error", error}});
 }
 

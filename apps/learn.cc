@@ -10,6 +10,7 @@
 
 #include "base/lock.h"
 #include "base/peak_memory.h"
+#include "base/utf8.h"
 #include "commands.h"
 #include "common.h"
 #include "contcore/detector.h"
@@ -121,7 +122,7 @@ std::string as_text(const LearnCommand& command, const LearnReport& report, cons
                     double seconds, std::size_t peak) {
   std::string text =
       fmt::format("learned {} of {} in {:.1f} s: {} patches\n", counted(report.learned, "image"),
-                  command.options.task, seconds, report.patches);
+                  printable_name(command.options.task), seconds, report.patches);
   text += fmt::format("memory: {} of {} vectors, every patch learned lies within {:.4g} of one\n",
                       memory.size(), memory.capacity(), memory.certificate());
   const auto& tasks = memory.tasks();

@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
-#include <utility>
 
+#include "base/utf8.h"
 #include "common.h"
 
 namespace contcore::app {
@@ -66,7 +66,8 @@ double TimeLeft::estimate() const {
   return (1 - now.done) / (kWeightOfRecent * recent + (1 - kWeightOfRecent) * overall);
 }
 
-ProgressLine::ProgressLine(std::string task) : task_(std::move(task)), terminal_(is_terminal()) {}
+ProgressLine::ProgressLine(const std::string& task)
+    : task_(printable_name(task)), terminal_(is_terminal()) {}
 
 ProgressLine::~ProgressLine() {
   if (drawn_) std::fputs("\r\x1b[K", stderr);

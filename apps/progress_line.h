@@ -30,7 +30,7 @@ class TimeLeft {
 /// now and then. Work that takes less than a second shows nothing.
 class ProgressLine {
  public:
-  explicit ProgressLine(std::string task);
+  explicit ProgressLine(const std::string& task);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "common.h"
 #include "contcore/detector.h"
 #include "contcore/error.h"
@@ -179,7 +180,7 @@ std::string as_text(const RemoteLearn& command, const Report& report, const nloh
                     const nlohmann::json& task, double seconds) {
   std::string text =
       fmt::format("learned {} of {} in {:.1f} s: {} patches\n", counted(report.learned, "image"),
-                  command.task, seconds, report.patches);
+                  printable_name(command.task), seconds, report.patches);
   const auto certificate = number_in(memory, "certificate");
   text += fmt::format(
       "memory: {} of {} vectors{}\n", count_in(memory, "vectors"), count_in(memory, "capacity"),

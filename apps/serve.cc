@@ -19,7 +19,7 @@ namespace {
 constexpr char kFooter[] =
     "Examples:\n"
     "  contcore serve line.ccm                       then open http://127.0.0.1:8080\n"
-    "  contcore serve line.ccm --watch camera/       inspects each image that appears there\n"
+    "  contcore serve line.ccm --watch camera/       inspects each image that is or appears there\n"
     "  contcore serve line.ccm --address 0.0.0.0 --tokens tokens.txt\n"
     "A token file has lines \"role token [name]\" (roles: inspect, learn, admin) and mode 600; "
     "the\n"
@@ -93,7 +93,7 @@ void add_serve(CLI::App& app) {
       ->check(CLI::Range(0U, 65535U))
       ->type_name("PORT");
   sub->add_option("--tokens", command->tokens, "File of tokens and their roles")->type_name("FILE");
-  sub->add_option("--watch", options.watch, "Folder whose new images are inspected")
+  sub->add_option("--watch", options.watch, "Folder whose images are inspected, each once")
       ->type_name("DIR");
   sub->add_option("--false-alarms", options.false_alarms, "Rate of thresholds that nobody has set")
       ->capture_default_str()

@@ -689,7 +689,8 @@ async function takeDrop(event) {
   else inspectFiles(files.length > 1 ? files.filter(looksLikeImage) : files);
 }
 
-const looksLikeImage = (file) => file.type.startsWith("image/") || /\.(png|jpe?g|bmp|tiff?)$/i.test(file.name);
+// By its name what the service reads, whether or not this browser knows it.
+const looksLikeImage = (file) => file.type.startsWith("image/") || /\.(png|jpe?g|bmp|tiff?|webp|pgm|ppm)$/i.test(file.name);
 
 // ---------------------------------------------------------------- learn
 
@@ -707,8 +708,14 @@ function chooseToLearn(files) {
   showLearnGate();
 }
 
-function showLearnGate() {
+// Some keyboards and file systems give a letter and its accent apart; a new name is written whole.
+function taskName() {
   const name = $("task-name").value.trim();
+  return tasks.some((task) => task.name === name) ? name : name.normalize("NFC");
+}
+
+function showLearnGate() {
+  const name = taskName();
   const known = tasks.some((task) => task.name === name);
   const reason = whyNot("learn");
   $("learn-start").disabled = Boolean(reason || learning.run || !name || !learning.chosen.length);
@@ -720,7 +727,7 @@ function showLearnGate() {
 async function learn(event) {
   event.preventDefault();
   if ($("learn-start").disabled) return;
-  const run = { name: $("task-name").value.trim(), stop: new AbortController(), job: null, skipped: [...learning.ignored] };
+  const run = { name: taskName(), stop: new AbortController(), job: null, skipped: [...learning.ignored] };
   learning.run = run;
   $("learn-result").replaceChildren();
   $("learn-progress").hidden = $("learn-cancel").hidden = false;

@@ -114,8 +114,8 @@ class Memory {
   /// (docs/method.md).
   double certificate() const;
 
-  /// Throws Error (kInput) unless the task is known or another can be added: its name is UTF-8, and
-  /// there are at most 10,000.
+  /// Throws Error (kInput) unless the task is known or can be added: a name is UTF-8 in the form NFC,
+  /// 1 to 200 bytes of characters that can be seen, and there are at most 10,000.
   void check_task(const std::string& task) const;
 
   /// Learns a task: expand, then consolidate to capacity,

@@ -1,5 +1,7 @@
 #include "base/utf8.h"
 
+#include <fmt/format.h>
+
 #include <cstddef>
 
 namespace contcore {
@@ -46,6 +48,44 @@ std::string valid_utf8(std::string_view text) {
   }
   return valid;
 }
+
+namespace {
+
+// Whether it moves the cursor, changes the terminal's state or turns the direction of the text.
+bool steers(unsigned c) {
+  return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x061C || c == 0x200E || c == 0x200F ||
+         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+}
+
+unsigned code_point(std::string_view character) {
+  constexpr unsigned kLeadBits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+  unsigned c = byte_at(character, 0) & kLeadBits[character.size()];
+  for (std::size_t k = 1; k < character.size(); ++k) c = c << 6 | (byte_at(character, k) & 0x3F);
+  return c;
+}
+
+std::string written_out(std::string_view text, std::string_view kept) {
+  std::string shown;
+  shown.reserve(text.size());
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = character_bytes(text, i);
+    const std::string_view character = text.substr(i, length == 0 ? 1 : length);
+    const unsigned c = length == 0 ? byte_at(text, i) : code_point(character);
+    if (length != 0 && (!steers(c) || kept.find(text[i]) != kept.npos)) {
+      shown += character;
+    } else {
+      shown += length == 0 || c < 0x20 ? fmt::format("\\x{:02x}", c) : fmt::format("\\u{:04x}", c);
+    }
+    i += character.size();
+  }
+  return shown;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) { return written_out(text, "\n\t"); }
+
+std::string printable_name(std::string_view name) { return written_out(name, ""); }
 
 bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {

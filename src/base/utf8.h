@@ -12,4 +12,11 @@ std::string valid_utf8(std::string_view text);
 
 bool is_utf8(std::string_view text);
 
+/// The text as it can be shown on a terminal: what would steer it is written out (\x1b, \u009b,
+/// \u202e), and so is every byte that is not UTF-8 (\xff). Ends of lines and tabs stay, and JSON
+/// stays the same JSON.
+std::string printable(std::string_view text);
+/// The same, and it stays on one line: for a name, which must not be able to forge another line.
+std::string printable_name(std::string_view name);
+
 }  // namespace contcore

@@ -171,6 +171,7 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
     throw Error(Error::Kind::kUsage, "a task needs a name; give it with --task NAME");
   }
   Memory& memory = parts_->memory;
+  memory.check_task(options.task);  // before the images are looked at, which may take long
   const std::size_t limit = options.memory_limit != 0 ? options.memory_limit : machine_memory() / 2;
   LearnReport report;
   LearnHow how;

@@ -148,6 +148,8 @@ Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<st
       [&](std::size_t, Read& made) {
         Threads alone(1);  // the crew is at work on the next ones
         const bool readable = made.patches || made.lesson.threshold;
+        // Refused rather than left out: an earlier version may have taken such a name.
+        if (readable && !made.lesson.threshold) memory.check_task(made.lesson.task);
         try {
           if (!readable) throw Error(Error::Kind::kInput, path);
           take_lesson(memory, made.lesson,

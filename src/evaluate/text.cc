@@ -68,8 +68,11 @@ std::string escape_markdown(std::string_view text) {
   return out;
 }
 
-std::string escape_csv(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == text.npos) return std::string(text);
+std::string escape_csv(std::string_view given) {
+  // A spreadsheet would run a text that begins like this as a formula.
+  const bool formula = given.find_first_of("=+-@\t\r\n") == 0;
+  const std::string text = (formula ? "'" : "") + std::string(given);
+  if (text.find_first_of(",\"\r\n") == text.npos) return text;
   std::string out = "\"";
   for (const char c : text) out += c == '"' ? std::string(2, '"') : std::string(1, c);
   return out + '"';

@@ -16,7 +16,8 @@ namespace contcore {
 std::string escape_html(std::string_view text);
 /// For a cell of a Markdown table.
 std::string escape_markdown(std::string_view text);
-/// A field of a CSV file as RFC 4180 wants it.
+/// A text as a field of a CSV file, as RFC 4180 wants it. One that a spreadsheet would take for a
+/// formula has an apostrophe before it.
 std::string escape_csv(std::string_view text);
 
 /// "98.9", or "-" where there is nothing; never "-0.0".

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/rows.h"
-#include "base/utf8.h"
+#include "base/task_name.h"
 #include "contcore/error.h"
 #include "contcore/greedy.h"
 #include "memory/consolidate.h"
@@ -46,20 +46,26 @@ void add_record(TaskRecord& record, const TaskRecord& more) {
   if (!record.set.score && !record.set.false_alarms) record.set = more.set;
 }
 
-void check_name(const std::vector<TaskRecord>& tasks, const std::string& task) {
+bool is_known(const std::vector<TaskRecord>& tasks, const std::string& task) {
+  return std::any_of(tasks.begin(), tasks.end(),
+                     [&](const TaskRecord& record) { return record.name == task; });
+}
+
+void check_room(const std::vector<TaskRecord>& tasks, const std::string& task) {
   constexpr std::size_t kMostTasks = 10000;  // so that the file's text stays within what is read
-  const bool known = std::any_of(tasks.begin(), tasks.end(),
-                                 [&](const TaskRecord& record) { return record.name == task; });
-  if (known) return;
-  // The file's text is JSON, which knows no other names.
-  if (!is_utf8(task)) {
-    throw Error(Error::Kind::kInput, "the task's name is not UTF-8; give it another");
-  }
-  if (tasks.size() < kMostTasks) return;
+  if (tasks.size() < kMostTasks || is_known(tasks, task)) return;
   throw Error(Error::Kind::kInput,
               fmt::format("task '{}': the memory has {} tasks already, and no room for another; "
                           "learn it into another memory",
                           task, tasks.size()));
+}
+
+// What is known already keeps its name, whatever it is.
+void check_name(const std::vector<TaskRecord>& tasks, const std::string& task) {
+  if (is_known(tasks, task)) return;
+  const std::string fault = task_name_fault(task);
+  if (!fault.empty()) throw Error(Error::Kind::kInput, fault);
+  check_room(tasks, task);
 }
 
 float median(std::vector<float> values) {
@@ -378,7 +384,7 @@ Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Thr
   next.tasks = a.tasks();
   std::vector<std::int32_t> renamed;  // tasks of b
   for (const TaskRecord& record : b.tasks()) {
-    check_name(next.tasks, record.name);
+    check_room(next.tasks, record.name);
     renamed.push_back(next.task_index(record.name));
     add_record(next.tasks[static_cast<std::size_t>(renamed.back())], record);
   }

@@ -24,6 +24,7 @@
 #include "serve/rate_limit.h"
 #include "serve/store.h"
 #include "serve/tokens.h"
+#include "serve/watch.h"
 
 namespace contcore {
 
@@ -38,8 +39,10 @@ class Api {
   HttpAdmission admit(const HttpRequest& head);
   void handle(HttpRequest&& request, HttpReply reply);
 
-  /// Inspects an image that did not come by HTTP.
-  void inspect_file(const std::string& path, const std::string& name);
+  /// Has an image inspected that did not come by HTTP. False when too much waits already, or there
+  /// is nothing to compare it with. For one thread.
+  bool inspect_file(const std::string& path, const std::string& name, WatchHooks::Done done);
+  void show_watch(const WatchState& state);
 
   /// From now on it is not ready for more.
   void wind_down() { winding_down_ = true; }
@@ -109,6 +112,8 @@ class Api {
   Patches extract(const Image& picture, Threads& threads) const;
   Seen inspect_image(std::string_view bytes, const std::string& task, const std::string& source,
                      Threads& threads);
+  std::string inspect_bytes(const std::vector<std::uint8_t>& bytes, const std::string& path,
+                            const std::string& name, Threads& threads);
   bool learn(const Lesson& lesson, Threads& threads);
   bool take(const Lesson& lesson, VectorView patches, Threads& threads);
   void note_good(std::int64_t id, const std::string& time);
@@ -133,6 +138,7 @@ class Api {
   Metrics metrics_;
   std::vector<Route> routes_;
   std::atomic<bool> winding_down_ = false;
+  bool said_empty_ = false;        // for the watch's thread alone
   std::optional<RateLimit> rate_;  // for the server's thread alone
   Threads no_crew_{1};             // the same
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <thread>
 
 #include "base/file.h"
 #include "contcore/error.h"
@@ -111,19 +110,65 @@ Api::Seen Api::inspect_image(std::string_view bytes, const std::string& task,
   return seen;
 }
 
-void Api::inspect_file(const std::string& path, const std::string& name) {
-  const auto work = [this, path, name](Threads& threads) {
+bool Api::inspect_file(const std::string& path, const std::string& name, WatchHooks::Done done) {
+  const bool empty = line_.memory()->size() == 0;
+  if (empty && !said_empty_ && options_.note) {
+    options_.note(
+        fmt::format("{}: waits, and others with it: the memory is empty; learn good "
+                    "images first",
+                    path));
+  }
+  said_empty_ = empty;
+  if (empty) return false;
+  return inspectors_->submit([this, path, name, done = std::move(done)](Threads& threads) {
+    const std::optional<FileMark> mark = mark_of(path);
+    std::vector<std::uint8_t> bytes;
+    std::string trouble;
     try {
-      const std::vector<std::uint8_t> bytes = read_whole(path, "an image", options_.http.body);
-      inspect_image({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "",
-                    name.substr(0, 200), threads);
-    } catch (const Refusal& refused) {
-      if (options_.note) options_.note(fmt::format("{}: {}", path, refused.detail));
+      bytes = read_whole(path, "an image", options_.http.body);
     } catch (const std::exception& error) {
-      if (options_.note) options_.note(error.what());
+      trouble = error.what();
     }
-  };
-  while (!inspectors_->submit(work)) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    // Half a file can look like an image: it is looked at when it is whole. One that was taken away
+    // when it had been read is whole.
+    const std::optional<FileMark> after = mark_of(path);
+    if (!mark || (after ? after != mark : bytes.size() != mark->bytes)) {
+      done(std::nullopt);
+      return;
+    }
+    if (trouble.empty()) trouble = inspect_bytes(bytes, path, name, threads);
+    metrics_
+        .counter("contcore_watch_files_total", "Files of the watched folder dealt with",
+                 {{"result", trouble.empty() ? "inspected" : "unreadable"}})
+        .add();
+    if (!trouble.empty() && options_.note) options_.note(trouble);
+    done(mark);
+  });
+}
+
+// Returns why it cannot be inspected; empty: it was.
+std::string Api::inspect_bytes(const std::vector<std::uint8_t>& bytes, const std::string& path,
+                               const std::string& name, Threads& threads) {
+  try {
+    const Seen seen = inspect_image({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "",
+                                    name.substr(0, 200), threads);
+    if (!seen.stored && options_.note) {
+      options_.note(
+          fmt::format("{}: {} (score {}), not kept", path, seen.row.verdict, seen.row.score));
+    }
+    return "";
+  } catch (const Refusal& refused) {
+    return fmt::format("{}: {}", path, refused.detail);
+  } catch (const std::exception& error) {
+    return fmt::format("{}: {}", path, error.what());
+  }
+}
+
+void Api::show_watch(const WatchState& state) {
+  metrics_.gauge("contcore_watch_waiting", "Files of the watched folder that wait")
+      .set(static_cast<double>(state.waiting));
+  metrics_.gauge("contcore_watch_up", "1 while the watched folder is there")
+      .set(state.there ? 1 : 0);
 }
 
 HttpResponse Api::inspect(const HttpRequest& request, const Params& /*params*/, Threads& threads) {

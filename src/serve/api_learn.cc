@@ -60,11 +60,6 @@ bool Api::learn(const Lesson& lesson, Threads& threads) {
 
 bool Api::take(const Lesson& lesson, VectorView patches, Threads& threads) {
   resume_learning(threads);
-  try {
-    line_.memory()->check_task(lesson.task);
-  } catch (const Error& error) {
-    throw Refusal{409, error.what()};
-  }
   bool held = false;
   try {
     held = line_.take(lesson, patches, threads);
@@ -144,7 +139,7 @@ void Api::idle(Threads& threads) {
 }
 
 HttpResponse Api::learn_image(const HttpRequest& request, const Params& params, Threads& threads) {
-  const std::string& name = task_name(params[0]);
+  const std::string& name = task_name(params[0], *line_.memory());
   Lesson lesson;
   lesson.task = name;
   lesson.image = image_of(request);
@@ -193,7 +188,8 @@ HttpResponse Api::create_job(const HttpRequest& request, const Params& /*params*
   const Json body = object_of(request);
   if (!body.contains("task") || !body["task"].is_string()) throw Refusal{400, "give a task"};
   const std::string task = body["task"].get<std::string>();
-  const auto job = jobs_.create(task_name(task), line_.memory()->dimension());
+  const auto memory = line_.memory();
+  const auto job = jobs_.create(task_name(task, *memory), memory->dimension());
   if (!job) throw Refusal{503, "too many jobs receive images already"};
   HttpResponse response = json_response(201, as_json(job->state()));
   response.headers.emplace_back("Location", fmt::format("/v1/jobs/{}", job->state().id));

@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kHistogramScores = 5000;
 constexpr std::size_t kMostPoints = 2000;
+constexpr std::size_t kMostTaskSeries = 200;
 constexpr char kPagePolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src "
     "'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -72,17 +73,23 @@ HttpResponse Api::page(const HttpRequest& /*request*/, const Params& params, Thr
 
 HttpResponse Api::metrics(const HttpRequest& /*request*/, const Params& /*params*/,
                           Threads& /*threads*/) {
+  Metrics of_tasks(kMostTaskSeries);  // made anew, so that a task that is gone is not shown
   {
     const auto memory = line_.memory();
     const std::vector<TaskState> states = memory->states();
-    for (std::size_t t = 0; t < states.size(); ++t) {
+    const std::size_t shown = std::min(states.size(), kMostTaskSeries);
+    for (std::size_t t = 0; t < shown; ++t) {
       const MetricLabels task = {{"task", memory->tasks()[t].name}};
-      metrics_.gauge("contcore_task_vectors", "Vectors that a task holds", task)
+      of_tasks.gauge("contcore_task_vectors", "Vectors that a task holds", task)
           .set(static_cast<double>(states[t].vectors));
-      metrics_.gauge("contcore_task_certificate", "Certificate of a task", task)
+      of_tasks.gauge("contcore_task_certificate", "Certificate of a task", task)
           .set(states[t].certificate);
-      metrics_.gauge("contcore_task_drift", "Drift of a task", task).set(states[t].drift());
+      of_tasks.gauge("contcore_task_drift", "Drift of a task", task).set(states[t].drift());
     }
+    metrics_.gauge("contcore_tasks", "Tasks that the memory knows")
+        .set(static_cast<double>(states.size()));
+    metrics_.gauge("contcore_tasks_left_out", "Tasks that have no metrics of their own")
+        .set(static_cast<double>(states.size() - shown));
     metrics_.gauge("contcore_memory_vectors", "Vectors in the memory")
         .set(static_cast<double>(memory->size()));
     metrics_.gauge("contcore_memory_capacity", "Vectors there is room for")
@@ -103,7 +110,7 @@ HttpResponse Api::metrics(const HttpRequest& /*request*/, const Params& /*params
       .set(static_cast<double>(own_memory()));
   HttpResponse response;
   response.type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = metrics_.text();
+  response.body = metrics_.text() + of_tasks.text();
   return response;
 }
 

@@ -40,8 +40,8 @@ Image decode(std::string_view bytes);
 /// By its first bytes, never by what the client says.
 std::string_view image_type(std::string_view bytes);
 
-/// Throws Refusal (400) unless it can be a task's name: 1 to 200 bytes, no control characters.
-const std::string& task_name(const std::string& name);
+/// Throws Refusal (400) unless the memory knows the task or a task can have this name.
+const std::string& task_name(const std::string& name, const Memory& memory);
 
 /// A whole number from a path or query. Throws Refusal (`status`).
 std::int64_t number_of(const std::string& text, int status);

@@ -111,6 +111,8 @@ Metrics::Series& Metrics::find(Kind kind, std::string_view name, std::string_vie
     misuse(name, "is already used for a metric of another kind or with other bounds");
   }
   if (!family.series.contains(key) && family.series.size() >= most_series_) {
+    // Counts add up; the last of several values set is nobody's.
+    if (kind == Kind::kGauge) return family.unshown;
     MetricLabels other = labels;
     for (auto& [label, value] : other) value = "other";
     key = label_text(std::move(other));

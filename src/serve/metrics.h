@@ -60,8 +60,8 @@ using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 ///
 /// A name has at most `most_series` sets of labels. Any further one is counted in a series of its
 /// own whose label values are all "other", so that no client can fill the memory by making labels
-/// up. Label values may be any bytes; what is not UTF-8 becomes U+FFFD, what is beyond 200 bytes is
-/// left out.
+/// up; further gauges are not shown, since several values make none. Label values may be any bytes;
+/// what is not UTF-8 becomes U+FFFD, what is beyond 200 bytes is left out.
 class Metrics {
  public:
   explicit Metrics(std::size_t most_series = 200) : most_series_(most_series) {}
@@ -86,6 +86,7 @@ class Metrics {
     std::string help;
     std::vector<double> bounds;
     std::map<std::string, Series, std::less<>> series;  // by the text of the labels
+    Series unshown;
   };
 
   Series& find(Kind kind, std::string_view name, std::string_view help,

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "base/file.h"
@@ -61,10 +63,7 @@ class Service::Work {
             }) {
     if (options_.note && !line_.remark().empty()) options_.note(line_.remark());
     if (!options_.watch.empty()) {
-      watch_ = std::make_unique<Watch>(options_.watch,
-                                       [this](const std::string& path, const std::string& name) {
-                                         api_.inspect_file(path, name);
-                                       });
+      watch_ = start_watch();
     }
   }
 
@@ -79,7 +78,7 @@ class Service::Work {
 
   void stop() {
     if (std::exchange(stopped_, true)) return;
-    watch_.reset();
+    if (watch_) watch_->stop();
     api_.wind_down();
     server_.drain(kDrainSeconds);
     api_.finish();
@@ -91,6 +90,26 @@ class Service::Work {
   std::uint16_t port() const { return server_.port(); }
 
  private:
+  std::unique_ptr<Watch> start_watch() {
+    WatchHooks hooks;
+    hooks.inspect = [this](const std::string& path, const std::string& name,
+                           WatchHooks::Done done) {
+      return api_.inspect_file(path, name, std::move(done));
+    };
+    hooks.settle = [this] { store_.flush(); };
+    hooks.note = [this](const std::string& text) {
+      if (options_.note) options_.note(text);
+    };
+    hooks.report = [this](const WatchState& state) { api_.show_watch(state); };
+    WatchLimits limits;
+    // A folder full of images must not keep those that come over HTTP out of the queue.
+    limits.at_once =
+        2 * (options_.threads != 0 ? options_.threads
+                                   : std::max(1U, std::thread::hardware_concurrency()));
+    return std::make_unique<Watch>(options_.watch, line_.path() + ".watched",
+                                   std::move(hooks), limits);
+  }
+
   const ServiceOptions options_;
   Line line_;
   Store store_;

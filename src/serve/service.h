@@ -25,7 +25,7 @@ struct ServiceOptions {
   double false_alarms = 0.05;  ///< of thresholds that nobody has set
   Retention retention;
   std::size_t threads = 0;  ///< images inspected at once; 0: one for each core
-  std::string watch;        ///< folder whose new files are inspected; empty: none
+  std::string watch;        ///< folder whose images are inspected; empty: none
   std::string version;
   std::function<void(const std::string&)> note;  ///< for the log
 };

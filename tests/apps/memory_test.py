@@ -236,6 +236,47 @@ class MemoryTest(unittest.TestCase):
         self.assertEqual(done.returncode, 3)
         self.assertEqual(len(done.stdout.splitlines()), 31)
 
+    def test_names_do_not_steer_the_terminal(self):
+        self.learn(0)
+        folder = os.path.join(self.folder, "odd")
+        os.mkdir(folder)
+        good = os.path.join(folder, "good\x1b[2J\u009b2J\u202e\nforged.ppm")
+        bad = os.path.join(folder, "bad\x1b]0;x\x07\r.ppm")
+        write_image(good, product(0, 50))
+        with open(bad, "wb") as file:
+            file.write(b"no image")
+
+        def steered(text):
+            return [c for c in text if c != "\n" and (ord(c) < 32 or 127 <= ord(c) < 160 or c == "\u202e")]
+
+        seen = self.run_command("inspect", self.memory, folder)
+        self.assertEqual(steered(seen.stdout + seen.stderr), [])
+        self.assertEqual(len(seen.stdout.splitlines()), 2, seen.stdout)
+        self.assertIn("good\\x1b[2J\\u009b2J\\u202e\\x0aforged.ppm", seen.stdout)
+        seen = self.run_command("inspect", self.memory, folder, "--json")
+        self.assertEqual(steered(seen.stdout + seen.stderr), [])
+        self.assertEqual([json.loads(line)["file"] for line in seen.stdout.splitlines()], [bad, good])
+        learned = self.succeed("learn", self.memory, folder, self.images(1), "--task", "more")
+        self.assertEqual(steered(learned.stdout + learned.stderr), [])
+        self.assertIn("left out", learned.stderr)
+        for arguments in [
+            ["inspect", self.memory, "nowhere\x1b[2J\n"], ["info", "nowhere\x1b[2J\n"], ["nonsense\x1b[2J\n"],
+            ["learn", self.memory, folder, "--task", "x\x1b[2J"], ["inspect", self.memory, good, "--task", "x\x1b[2J"],
+        ]:  # fmt: skip
+            done = self.run_command(*arguments)
+            self.assertIn(done.returncode, (2, 3), arguments)
+            self.assertEqual(steered(done.stdout + done.stderr), [], arguments)
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def test_names_that_no_task_may_have(self):
+        self.succeed("learn", self.memory, self.images(0), "--task", "caf\u00e9", *SMALL)
+        before = self.content()
+        for name in [" ", " a", "a\u200b", "a\u202eb", "cafe\u0301", "x" * 201, b"caf\xe9", "a\nb"]:
+            name = os.fsdecode(name) if isinstance(name, bytes) else name
+            self.fail_with(3, ["the task's name" if len(name) < 201 else "200 bytes"],
+                           "learn", self.memory, self.images(1), "--task", name)  # fmt: skip
+        self.assertEqual(self.content(), before)
+
     def test_nothing_to_learn(self):
         empty = os.path.join(self.folder, "empty")
         os.mkdir(empty)

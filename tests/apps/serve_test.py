@@ -5,6 +5,8 @@ import json
 import os
 import random
 import re
+import shlex
+import shutil
 import signal
 import socket
 import sqlite3
@@ -937,7 +939,7 @@ class HostileTest(ServiceTest):
     NAMES = [
         "x'); DROP TABLE inspections;--", '" OR 1=1 --', "%s%n%x", "{name}", "a/b", "..", "../../x", "a\\b",
         "🙂🍾", "naïve ünï", "a\u202eb", "\u0000", "a\u0000b", "a\nb", "a\tb", "\u001b[2J", "\u007f", " ", " a ",
-        "x" * 1000, "🙂" * 300, "<script>alert(1)</script>", "NaN", "null",
+        "caf\u00e9", "cafe\u0301", "a\u200bb", "a\u009b2J", "x" * 1000, "🙂" * 300, "<script>alert(1)</script>", "NaN", "null",
     ]  # fmt: skip
 
     def test_names(self):
@@ -970,8 +972,11 @@ class HostileTest(ServiceTest):
             service.get("/v1/inspections", task=name)
         for name in ["naïve ünï", "x'); DROP TABLE inspections;--", "<script>alert(1)</script>"]:
             self.assertIn(name, numbers)
-        for name in ["\u0000", "a\nb", "\u001b[2J"]:  # no forged lines in logs, nor in file formats
+        # No forged lines in logs, nor in file formats, and no two that look the same.
+        for name in ["\u0000", "a\nb", "\u001b[2J", " ", " a ", "a\u202eb", "a\u200bb", "cafe\u0301", "a\u009b2J"]:
             self.assertNotIn(name, service.tasks())
+        for name in ["caf\u00e9", "naïve ünï", "🙂🍾", "a/b"]:
+            self.assertIn(name, service.tasks())
         text = service.get("/metrics").body.decode()
         self.assertFalse([line for line in text.splitlines() if not re.match(r"#|[a-z_:]+(\{.*\})? [^ ]+\Z", line)])
         tasks = list(service.tasks())
@@ -1888,6 +1893,89 @@ class WatchTest(ServiceTest):
         self.assertEqual(len(later), 1)
         self.assertEqual(service.stop(), 0)
 
+    def sources(self, service, right):
+        """Where the inspections came from, once there are as many as there should be."""
+        end = time.monotonic() + 4 * serving.PATIENCE
+        while True:
+            seen = service.good("GET", "/v1/inspections", limit=500)["inspections"]
+            if len(seen) >= right or time.monotonic() > end:
+                return sorted(o["source"] for o in seen)
+            time.sleep(0.05)
+
+    def metric(self, service, line):
+        """Waits until a line is among the metrics."""
+        end, text = time.monotonic() + 4 * serving.PATIENCE, ""
+        while time.monotonic() < end:
+            text = service.get("/metrics").body.decode()
+            if line in text.splitlines():
+                return
+            time.sleep(0.05)
+        self.fail("no %r in\n%s" % (line, text))
+
+    def put(self, name, data):
+        with open(os.path.join(self.folder, "camera", name), "wb") as file:
+            file.write(data)
+
+    def test_nothing_is_missed_over_restarts(self):
+        os.mkdir(os.path.join(self.folder, "camera"))
+        watch = ["--watch", os.path.join(self.folder, "camera"), "--queue", "1", "--threads", "1"]
+        names = []
+
+        def put(n):
+            for _ in range(n):
+                names.append("%03d.png" % len(names))
+                self.put(names[-1], picture(0, len(names)))
+
+        put(20)
+        self.put("broken.png", JUNK)
+        service = self.start_learned(*watch)
+        put(60)  # while the queue is full
+        self.assertEqual(self.sources(service, 80), names)
+        self.metric(service, 'contcore_watch_files_total{result="unreadable"} 1')
+        self.metric(service, "contcore_watch_waiting 0")
+        self.metric(service, "contcore_watch_up 1")
+        self.assertIn("broken.png", service.words())
+        self.assertEqual(service.stop(), 0)
+        put(10)
+        service = self.start_learned(*watch)
+        self.metric(service, 'contcore_watch_files_total{result="inspected"} 10')
+        put(1)
+        self.assertEqual(self.sources(service, 91), names)
+        # What was not said to be seen when it was killed is seen again, and nothing is missed.
+        put(20)
+        service.kill()
+        put(5)
+        service = self.start_learned(*watch)
+        put(1)
+        self.metric(service, "contcore_watch_waiting 0")
+        self.assertEqual(sorted(set(self.sources(service, 117))), names)
+        self.assertEqual(service.stop(), 0)
+
+    def test_an_empty_memory_lets_them_wait(self):
+        os.mkdir(os.path.join(self.folder, "camera"))
+        service = self.start("--watch", os.path.join(self.folder, "camera"))
+        self.put("part.png", picture(0, 1))
+        self.metric(service, "contcore_watch_waiting 1")
+        self.assertEqual(self.sources(service, 0), [])
+        self.assertEqual(service.learn_job("p0", [picture(0, 10 + i) for i in range(10)])["state"], "done")
+        self.assertEqual(self.sources(service, 1), ["part.png"])
+        self.assertIn("the memory is empty", service.words())
+        self.assertEqual(service.stop(), 0)
+
+    def test_a_folder_that_goes(self):
+        camera = os.path.join(self.folder, "camera")
+        os.mkdir(camera)
+        service = self.start_learned("--watch", camera)
+        self.metric(service, "contcore_watch_up 1")
+        os.rename(camera, camera + ".old")
+        self.metric(service, "contcore_watch_up 0")
+        self.assertIn("the folder is gone", service.words())
+        os.mkdir(camera)
+        self.put("part.png", picture(0, 1))
+        self.assertEqual(self.sources(service, 1), ["part.png"])
+        self.metric(service, "contcore_watch_up 1")
+        self.assertEqual(service.stop(), 0)
+
 
 class ClientTest(ServiceTest):
     def folder_of(self, name, style, first, count, defect=False):
@@ -1961,6 +2049,55 @@ class ClientTest(ServiceTest):
             self.assertEqual(there[name], local[name], name)
 
 
+# ---- what is said in the documentation, and to Prometheus
+
+
+class SaidTest(ServiceTest):
+    def test_every_curl_command_works_as_written(self):
+        with open(os.path.join(serving.HERE, "..", "..", "docs", "serving.md")) as file:
+            commands = [line.strip() for line in file if line.startswith("    curl ")]
+        self.assertTrue(commands)
+        if shutil.which("curl") is None:
+            print("NOT TESTED: there is no curl, so the commands of docs/serving.md were not run", file=sys.stderr)
+            self.skipTest("there is no curl")
+        service = self.start_learned()
+        with open(os.path.join(self.folder, "part.png"), "wb") as file:
+            file.write(picture(0, 3))
+        for command in commands:
+            self.assertIn("http://127.0.0.1:8080", command)
+            done = subprocess.run(
+                [*shlex.split(command.replace("http://127.0.0.1:8080", service.url)), "--silent", "--fail-with-body"],
+                cwd=self.folder, capture_output=True, text=True, timeout=60,
+            )  # fmt: skip
+            self.assertEqual(done.returncode, 0, (command, done.stdout, done.stderr))
+            self.assertEqual(json.loads(done.stdout)["task"], "p0", command)
+        # A page of another site can send the same without asking first: it is known by its Origin.
+        kind = {"Content-Type": "application/x-www-form-urlencoded"}
+        for path in ["/v1/inspections", "/v1/tasks/p0/images"]:
+            stranger = service.ask("POST", path, picture(0, 3), headers={**kind, "Origin": "http://evil.example"})
+            self.assertEqual(stranger.status, 403, stranger)
+            form = service.ask("POST", path, b"image=1&x=%89PNG", headers=kind)
+            self.assertEqual(form.status, 422, form)
+        self.assertEqual(service.good("GET", "/v1/status")["inspections"], len(commands))
+        self.assertEqual(service.tasks()["p0"]["images"], service.tasks()["p1"]["images"])
+        self.assertEqual(service.stop(), 0)
+
+    def test_metrics_of_many_tasks(self):
+        service = self.start("--backbone", "builtin", "--resize", "64", "--capacity", "1000", small=False)
+        for i in range(205):
+            service.good("POST", "/v1/tasks/t%03d/images" % i, picture(0, 0))
+        lines = service.get("/metrics").body.decode().splitlines()
+        for kind in ["vectors", "certificate", "drift"]:
+            of = [line for line in lines if line.startswith("contcore_task_%s{" % kind)]
+            self.assertEqual(len(of), 200)
+            self.assertFalse([line for line in of if "other" in line])
+        self.assertIn("contcore_tasks 205", lines)
+        self.assertIn("contcore_tasks_left_out 5", lines)
+        names = [line.split()[2] for line in lines if line.startswith("# TYPE")]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertEqual(service.stop(), 0)
+
+
 # ---- the document again
 
 
@@ -1980,7 +2117,7 @@ class CoverageTest(unittest.TestCase):
 
 def load_tests(loader, _, __):
     classes = [DocumentTest, StoryTest, AccessTest, HostileTest, CrowdTest, SnapshotTest, DurabilityTest, DiskTest,
-               WatchTest, ClientTest, CoverageTest]  # fmt: skip
+               WatchTest, ClientTest, SaidTest, CoverageTest]  # fmt: skip
     return unittest.TestSuite(loader.loadTestsFromTestCase(one) for one in classes)
 
 

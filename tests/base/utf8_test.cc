@@ -21,6 +21,18 @@ TEST(Utf8, IsKnown) {
   }
 }
 
+// A terminal must not be steered by a name.
+TEST(Printable, WritesOutWhatSteersATerminal) {
+  EXPECT_EQ(printable("naïve 🙂\n\tx"), "naïve 🙂\n\tx");
+  EXPECT_EQ(printable("a\x1b[2Jb"), "a\\x1b[2Jb");
+  EXPECT_EQ(printable("a\rb\x7f"), "a\\x0db\\u007f");
+  EXPECT_EQ(printable("\u0085\u009b2J"), "\\u0085\\u009b2J");
+  EXPECT_EQ(printable("gpj\u202egnp.\u2066"), "gpj\\u202egnp.\\u2066");
+  EXPECT_EQ(printable("caf\xe9\x9b"), "caf\\xe9\\x9b");
+  EXPECT_EQ(printable(std::string("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(printable_name("a\ncontcore: forged\tb"), "a\\x0acontcore: forged\\x09b");
+}
+
 TEST(ValidUtf8, KeepsTextAndReplacesTheRest) {
   const std::string bad = "\xEF\xBF\xBD";
   const std::string text("a\0é€😀\xF4\x8F\xBF\xBF", 15);

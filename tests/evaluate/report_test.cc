@@ -353,6 +353,13 @@ TEST(Text, Escapes) {
             2u);  // '<', too long
   EXPECT_EQ(escape_markdown("a|b<c`\\"), "a\\|b&lt;c\\`\\\\");
   EXPECT_EQ(escape_csv("plain"), "plain");
+  EXPECT_EQ(escape_csv("a=b+c-d@e"), "a=b+c-d@e");
+  EXPECT_EQ(escape_csv(""), "");
+  for (const char* name : {"=1+1", "+1", "-1", "@SUM(A1)", "\tx"}) {  // formulas to a spreadsheet
+    EXPECT_EQ(escape_csv(name), std::string("'") + name);
+  }
+  EXPECT_EQ(escape_csv("=HYPERLINK(\"http://x\",1)"), "\"'=HYPERLINK(\"\"http://x\"\",1)\"");
+  EXPECT_EQ(escape_csv("\r=1"), "\"'\r=1\"");
   EXPECT_EQ(escape_csv("a\"b"), "\"a\"\"b\"");
   EXPECT_EQ(escape_csv("a\nb"), "\"a\nb\"");
   const std::uint8_t bytes[] = {'f', 'o', 'o', 'b', 0xff};

@@ -78,7 +78,7 @@ Memory example(double q = 0.75, std::size_t m = 8) {
   Memory memory(kD, m, Consolidate::paper(q));
   memory.source = {{"backbone", "resnet50 \"x\"\n"}, {"layers", "2,3"}, {"", "empty"}};
   for (std::size_t t = 0; t < 2; ++t) {
-    const std::string task = t == 0 ? "bottle" : "Kabel \"grün\" \\ 漢\t\x01";
+    const std::string task = t == 0 ? "bottle" : "Kabel \"grün\" \\ 漢";
     const Set features = naive::make(Family::kClusters, 20, kD, t, t);
     memory.learn(features.view(), how_to(task, 0.3), naive::crew(0));
     for (std::size_t i = 0; i < 3; ++i) {
@@ -150,13 +150,8 @@ TEST_F(MemoryFile, TextComesBackAsItWas) {
   // Names that are no UTF-8 (from a folder's name, say) must not turn into others.
   Memory odd(kD, 8);
   const Set features = naive::make(Family::kGaussian, 5, kD, 1, 1);
-  try {
-    odd.learn(features.view(), how_to("gr\xfcn", 1), naive::crew(0));
-    odd.learn(features.view(), how_to("gr\xe4n", 1), naive::crew(0));
-    EXPECT_EQ(shown(reopened(odd)), shown(odd));
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), Error::Kind::kInput) << error.what();
-  }
+  expect_error(Error::Kind::kInput,
+               [&] { odd.learn(features.view(), how_to("gr\xfcn", 1), naive::crew(0)); });
 }
 
 TEST_F(MemoryFile, AnEmptyMemoryComesBack) {
@@ -293,6 +288,31 @@ struct Content {
     write_safetensors(path, text, tensors);
   }
 };
+
+// A name that no new task may have stays what it is where it is known.
+TEST_F(MemoryFile, OddNamesOfOldFilesStay) {
+  const std::string odd = " bottle\t\x01\u200b";
+  Content old(bytes_of(example()));
+  std::string& tasks = old.text["tasks"];
+  tasks.replace(tasks.find("bottle"), 6, " bottle\\t\\u0001\\u200b");
+  const std::string file = path("odd");
+  old.write(file);
+  Memory memory = Memory::open(file);
+  ASSERT_EQ(memory.tasks()[0].name, odd);
+  EXPECT_EQ(shown(reopened(memory)), shown(memory));
+  const Set features = naive::make(Family::kGaussian, 5, kD, 1, 1);
+  memory.learn(features.view(), how_to(odd, 1), naive::crew(0));
+  memory.learn_online(features.view(), how_to(odd, 1), naive::crew(0));
+  EXPECT_EQ(memory.tasks().size(), 2u);
+  memory.learn(features.view(), how_to("caf\u00e9", 1), naive::crew(0));
+  for (const std::string name : {"", " ", " bottle", "a\u200b", "a\x1b[2J", "cafe\u0301"}) {
+    expect_error(Error::Kind::kInput,
+                 [&] { memory.learn(features.view(), how_to(name, 1), naive::crew(0)); });
+    expect_error(Error::Kind::kInput,
+                 [&] { memory.learn_online(features.view(), how_to(name, 1), naive::crew(0)); });
+  }
+  EXPECT_EQ(memory.tasks().size(), 3u);
+}
 
 TEST_F(MemoryFile, WhatDoesNotAgreeIsRefused) {
   const Content good(bytes_of(example()));

@@ -82,6 +82,17 @@ TEST(Metrics, MadeUpLabelsDoNotFillTheMemory) {
   EXPECT_EQ(metrics.counter("n", "", {{"client", "3"}, {"code", "200"}}).value(), 1u);
 }
 
+// Several values make no other: "other" would be the last that was set.
+TEST(Metrics, GaugesBeyondTheLimitAreNotShown) {
+  Metrics metrics;
+  for (int i = 0; i < 205; ++i) metrics.gauge("g", "", {{"task", std::to_string(i)}}).set(i);
+  const std::string text = metrics.text();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2 + 200);
+  EXPECT_EQ(text.find("other"), std::string::npos) << text;
+  EXPECT_NE(text.find("g{task=\"199\"} 199\n"), std::string::npos);
+  EXPECT_EQ(text.find("g{task=\"200\"}"), std::string::npos);
+}
+
 TEST(Metrics, RefusesWhatTheFormatCannotSay) {
   Metrics metrics;
   metrics.counter("taken", "");

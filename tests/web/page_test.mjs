@@ -77,7 +77,7 @@ async function drop(paths) {
   const list = paths.map((path) => ({ name: path.split("/").pop(), data: readFileSync(path).toString("base64") }));
   const dataTransfer = await page.evaluateHandle((all) => {
     const transfer = new DataTransfer();
-    for (const { name, data } of all) transfer.items.add(new File([Uint8Array.from(atob(data), (c) => c.charCodeAt(0))], name, { type: "image/png" }));
+    for (const { name, data } of all) transfer.items.add(new File([Uint8Array.from(atob(data), (c) => c.charCodeAt(0))], name, { type: name.endsWith(".png") ? "image/png" : "" }));
     return transfer;
   }, list);
   await page.dispatchEvent("body", "dragover", { dataTransfer });
@@ -370,6 +370,35 @@ for (const colorScheme of ["light", "dark"]) {
     await page.setViewportSize({ width: 1366, height: 768 });
   });
 }
+
+await test("formats that the browser does not know are inspected and shown by their heat map", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "page-test-"));
+  try {
+    const gray = Buffer.from(Uint8Array.from({ length: 64 * 64 }, (_, i) => 120 + 50 * Math.sin(i / 9)));
+    const rgb = Buffer.from(Uint8Array.from({ length: 3 * 64 * 64 }, (_, i) => 120 + 50 * Math.sin(i / 30)));
+    writeFileSync(join(folder, "a.pgm"), Buffer.concat([Buffer.from("P5 64 64 255\n"), gray]));
+    writeFileSync(join(folder, "b.PPM"), Buffer.concat([Buffer.from("P6 64 64 255\n"), rgb]));
+    writeFileSync(join(folder, "notes.txt"), "not an image");
+    const before = (await service("v1/status")).inspections;
+    await open("live");
+    await drop([join(folder, "a.pgm"), join(folder, "b.PPM"), join(folder, "notes.txt")]);
+    await waitText("#stage-note", /cannot show the image’s format/);
+    await page.locator("#inspect-progress").waitFor({ state: "hidden" });
+    assert.equal((await service("v1/status")).inspections, before + 2);
+    await page.waitForFunction(() => {
+      const map = document.getElementById("pic-map");
+      return document.getElementById("pic-image").hidden && !map.hidden && map.complete && map.naturalWidth > 0;
+    });
+    const shown = await service(`v1/inspections/${await shownId()}`);
+    assert.equal(await text("#verdict-word"), { good: "Good", defect: "Defect", unknown: "Unknown" }[shown.verdict]);
+    await open("learn");
+    await page.locator("#learn-folder-input").setInputFiles(folder);
+    await waitText("#learn-chosen", /2 images.*1 other file will be skipped/);
+    await open("live");
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+});
 
 await test("says when the connection is lost, and recovers", async () => {
   await page.goto(`${BASE}/#live`);
