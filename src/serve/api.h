@@ -100,13 +100,10 @@ class Api {
   HttpResponse job(const HttpRequest&, const Params&, Threads&);
   HttpResponse cancel_job(const HttpRequest&, const Params&, Threads&);
 
-  struct Seen {
-    StoredInspection row;
-    bool stored = true;
-  };
   Patches extract(const Image& picture, Threads& threads) const;
-  Seen inspect_image(std::string_view bytes, const std::string& task, const std::string& source,
-                     Threads& threads);
+  /// Its id is 0 when it could not be kept.
+  StoredInspection inspect_image(std::string_view bytes, const std::string& task,
+                                 const std::string& source, Threads& threads);
   bool learn(std::string_view bytes, const std::string& task, Threads& threads);
   StoredInspection stored(const Params& params);
   struct Layers {
@@ -117,6 +114,8 @@ class Api {
   nlohmann::json task(const Memory& memory, std::size_t task, const TaskState& state);
   std::optional<Threshold> threshold_of(const Memory& memory, std::size_t task, bool* manual);
   void idle(Threads& threads);
+  void keep();
+  void note_kept(const std::string& why_not);
   void sample();
   void stop_learning(const std::string& reason);
   void resume_learning(Threads& threads);
@@ -134,13 +133,15 @@ class Api {
   mutable std::mutex mutex_;  // of what follows
   std::map<std::string, SetThreshold> set_;
   std::string stopped_;  // why nothing is learned; empty: it is
+  std::string unkept_;   // why the last inspection was not kept; empty: it was
   bool learning_ = false;
   std::chrono::steady_clock::time_point learned_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point sampled_;
 
   std::unique_ptr<Executor> inspectors_;
   std::unique_ptr<Executor> clerk_;
-  std::unique_ptr<Executor> learner_;  // last: the others hand it work
+  std::unique_ptr<Executor> learner_;
+  std::unique_ptr<Executor> keeper_;  // last: it keeps what the others leave
 };
 
 }  // namespace contcore

@@ -89,11 +89,6 @@ void Api::idle(Threads& threads) {
     quiet = since > kQuiet && (stopped_.empty() || since > kTryAgain);
     due = Clock::now() - sampled_ > kSampleEvery;
   }
-  try {
-    store_.flush();
-  } catch (const Error&) {
-    // The store says so to whoever asks it for something.
-  }
   if (quiet && line_.unsaved() > 0) {
     try {
       line_.fold(threads);

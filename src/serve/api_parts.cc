@@ -117,7 +117,7 @@ std::int64_t number_of(const std::string& text, int status) {
 }
 
 Json as_json(const StoredInspection& row) {
-  return {{"id", row.id},
+  return {{"id", row.id == 0 ? Json(nullptr) : Json(row.id)},
           {"time", row.time},
           {"task", row.task.empty() ? Json(nullptr) : Json(row.task)},
           {"source", row.source},

@@ -17,6 +17,8 @@ import tempfile
 import time
 import unittest
 
+import loud
+
 try:
     import numpy
 except ImportError:
@@ -601,4 +603,4 @@ if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     CONTCORE = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    loud.main()
