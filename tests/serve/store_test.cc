@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,21 +22,7 @@
 #include <thread>
 
 #include "contcore/error.h"
-
-namespace contcore {
-namespace {
-
-// What a test wants to happen before a file is flushed, by whichever thread does it.
-std::function<void(int)> before_flush;
-
-}  // namespace
-}  // namespace contcore
-
-// In place of the C library's, for this program and the libraries it uses.
-extern "C" int fdatasync(int fd) {
-  if (contcore::before_flush) contcore::before_flush(fd);
-  return static_cast<int>(::syscall(SYS_fdatasync, fd));
-}
+#include "serve/before_flush.h"
 
 namespace contcore {
 namespace {
@@ -725,10 +710,8 @@ TEST_F(StoreTest, APowerCutLeavesWhatWasFlushed) {
   Store store(path_, {}, clock.clock());
   const std::string log = path_ + "-wal";
   int flushes = 0;
-  before_flush = [&](int fd) {
-    if (fs::read_symlink(fs::path("/proc/self/fd") / std::to_string(fd)) != fs::canonical(log)) {
-      return;
-    }
+  before_flush = [&](const std::string& file) {
+    if (file != log) return;
     ++flushes;
     fs::copy_file(path_, path_ + ".cut", fs::copy_options::overwrite_existing);
     fs::copy_file(log, path_ + ".cut-wal", fs::copy_options::overwrite_existing);
@@ -759,7 +742,7 @@ TEST_F(StoreTest, InspectionsGoOnDuringAFlush) {
   std::promise<void> end;
   const std::shared_future<void> ended = end.get_future().share();
   std::atomic<bool> once = false;
-  before_flush = [&](int) {
+  before_flush = [&](const std::string&) {
     if (once.exchange(true)) return;
     began.set_value();
     ended.wait();
