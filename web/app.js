@@ -829,7 +829,8 @@ async function loadJobs() {
 }
 
 function jobRow(job) {
-  const state = { receiving: "receiving images", learning: `learning, ${percent(job.progress, 0)}`, done: "learned", failed: `failed: ${job.error}` }[job.state] ?? job.state;
+  const state = { receiving: "receiving images", learning: `learning, ${percent(job.progress, 0)}`, done: "learned", failed: `failed: ${job.error}`,
+    cancelled: job.error ? `cancelled: ${job.error}` : "cancelled" }[job.state] ?? job.state;
   // Our own is cancelled by the button beside its progress.
   const open = (job.state === "receiving" || job.state === "learning") && job.id !== learning.run?.job?.id;
   const cancel = open && !whyNot("learn") ? el("button", { type: "button", class: "plain", "aria-label": `Cancel job ${job.id}`, onclick: () => cancelJob(job.id) }, "Cancel") : null;

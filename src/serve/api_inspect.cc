@@ -70,6 +70,7 @@ void Api::keep() {
   } catch (const Error& error) {
     note_kept(error.what());
   }
+  jobs_.forget();
 }
 
 StoredInspection Api::inspect_image(std::string_view bytes, const std::string& task,

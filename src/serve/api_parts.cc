@@ -34,6 +34,8 @@ std::string_view reason_of(int status) {
       return "Too Many Requests";
     case 503:
       return "Service Unavailable";
+    case 507:
+      return "Insufficient Storage";
     default:
       return "Internal Server Error";
   }

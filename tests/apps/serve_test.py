@@ -1065,7 +1065,6 @@ class CrowdTest(ServiceTest):
         service = self.start_learned()
         seen = service.good("POST", "/v1/inspections", picture(0, 1))["id"]
         jobs = [service.good("POST", "/v1/jobs", {"task": "p1"})["id"] for _ in range(4)]
-        self.assertEqual(service.ask("POST", "/v1/jobs", {"task": "p1"}).status, 503)
         for job in jobs:
             service.good("POST", "/v1/jobs/%s/images" % job, picture(1, 50))
         image = png(product(0, 1, side=200))
@@ -1111,6 +1110,39 @@ class CrowdTest(ServiceTest):
             if status == 503:
                 self.assertEqual(service.ask("POST", "/v1/jobs/%s/start" % job).status, 202)
             self.assertEqual(service.follow(job)["state"], "done")
+
+    def test_jobs_share_what_there_is(self):
+        """Neither aborted uploads nor one that is endless keep others from learning."""
+        images = ["--backbone", "builtin", "--resize", "512", "--capacity", "200"]  # 16 MiB of features each
+        service = self.start(*images, small=False, env={"TMPDIR": "/nowhere/at/all"})
+        aborted = ["/v1/jobs/" + service.good("POST", "/v1/jobs", {"task": "a"})["id"] for _ in range(16)]
+        reply = service.ask("POST", "/v1/jobs", {"task": "b"})
+        self.assertEqual(reply.status, 503, reply)
+        self.assertIsNotNone(reply.headers.get("Retry-After"))
+        endless = aborted.pop()
+        for _ in range(40):
+            reply = service.ask("POST", endless + "/images", picture(0, 1))
+            if reply.status != 200:
+                break
+        self.assertEqual(reply.status, 507, reply)
+        self.assertIn("/nowhere/at/all", reply.json()["detail"])
+        job = service.good("GET", endless)
+        self.assertEqual(job["state"], "failed")
+        self.assertIn("/nowhere/at/all", job["error"])
+        self.assertEqual(service.ask("POST", endless + "/images", picture(0, 1)).status, 409)
+        self.assertEqual(service.ask("POST", endless + "/start").status, 409)
+        self.assertEqual(service.good("POST", "/v1/jobs", {"task": "b"})["state"], "receiving")  # in its place
+        end = time.monotonic() + 30 + 4 * serving.PATIENCE
+        while time.monotonic() < end:
+            reply = service.ask("POST", "/v1/jobs", {"task": "c"})
+            if reply.status == 201:
+                break
+            time.sleep(0.5)
+        self.assertEqual(reply.status, 201, reply)
+        reply = service.ask("POST", aborted[0] + "/images", picture(0, 1))
+        self.assertEqual(reply.status, 409, reply)
+        self.assertIn("gave way", reply.json()["detail"])
+        self.assertEqual(service.good("GET", aborted[0])["state"], "cancelled")
 
     def test_a_job_cancelled_while_it_learns(self):
         service = self.start_learned()
