@@ -201,6 +201,7 @@ void run_remote(const InspectCommand& command) {
   Remote remote(command.server);
   const std::vector<std::string> files = find_images(command.images);
   Count count;
+  std::size_t unkept = 0;
   const Stopwatch watch;
   ProgressLine progress(fmt::format("inspecting {}", counted(files.size(), "image")));
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -211,6 +212,7 @@ void run_remote(const InspectCommand& command) {
     const std::string error = inspect_one(remote, path, files[i], said);
     if (error.empty()) {
       count.add(text_in(said, "verdict"));
+      if (said.contains("id") && said["id"].is_null()) ++unkept;
     } else {
       ++count.unreadable;
     }
@@ -218,6 +220,11 @@ void run_remote(const InspectCommand& command) {
                                : as_error_line(error, files[i], command.common.json));
     progress.update(static_cast<double>(i + 1) / static_cast<double>(files.size()));
     stop_if_asked();
+  }
+  if (unkept > 0) {
+    note(
+        fmt::format("{} not kept by the service: its disk is full or failing",
+                    unkept == 1 ? "1 inspection was" : fmt::format("{} inspections were", unkept)));
   }
   finish(count, files.size(), watch.seconds());
 }

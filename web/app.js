@@ -188,6 +188,8 @@ function showStatus() {
   put("link-text", learning.state === "learning" ? "Learning" : queue.waiting ? `${queue.waiting} waiting` : "Connected");
   $("stopped").hidden = learning.state !== "stopped";
   put("stopped", `Learning is stopped (${learning.reason}). Inspection goes on.`);
+  $("unkept").hidden = !status.unkept;
+  put("unkept", `Inspections are not kept (${status.unkept}). Inspection goes on.`);
   put("about", `contcore ${status.version}, role ${status.role}. ${memory.backbone}. ${count(status.inspections, "inspection")}.`);
   $("sign-out").hidden = !token.get();
   showFeedback();
@@ -365,6 +367,16 @@ async function hold(id) {
   }
 }
 
+/** Shows a verdict that the service could not keep: nothing else will show it again. */
+function showUnkept(one) {
+  history.replaceState(null, "", "#live");
+  live.frozen = [...strip()];
+  live.held = 0;  // no inspection has this number
+  live.shown = null;
+  showNewer();
+  show(one);
+}
+
 /** The address says what is held, so that a reload or a link shows the same. */
 function goTo(id) {
   history.replaceState(null, "", id == null ? "#live" : `#live/${id}`);
@@ -426,7 +438,7 @@ function showScore({ score, threshold, verdict }) {
 
 function showFacts(one) {
   const facts = [["Task", one.task ?? "not recognised"], ["Time", when(one.time)], ["Source", one.source || "–"],
-    ["Latency", milliseconds(one.latency_ms)], ["Image", `${one.width} × ${one.height}`], ["Number", one.id]];
+    ["Latency", milliseconds(one.latency_ms)], ["Image", `${one.width} × ${one.height}`], ["Number", one.id ?? "not kept"]];
   $("facts").hidden = false;
   $("facts").replaceChildren(...facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }
@@ -439,7 +451,7 @@ function speak({ verdict, score, task, id }, before) {
   const worth = verdict === "defect" || verdict !== before?.verdict;
   if (view !== "live" || passing && (!worth || performance.now() - spokenAt < 4000)) return;
   spokenAt = performance.now();
-  put("spoken", `${WORD[verdict] ?? verdict}, score ${num(score)}${task ? `, ${task}` : ""}, inspection ${id}`);
+  put("spoken", `${WORD[verdict] ?? verdict}, score ${num(score)}${task ? `, ${task}` : ""}, ${id == null ? "not kept" : `inspection ${id}`}`);
 }
 
 // Pictures are fetched, not linked: a token cannot travel in an <img>. The last few stay at hand.
@@ -486,7 +498,7 @@ async function showPictures({ id, task, has_image: kept, threshold }) {
     if (found[i]?.value) $(`pic-${kind}`).src = found[i].value;
   });
   $("pic-image").alt = `Inspected image ${id}${task ? `, ${task}` : ""}, with its heat map`;
-  put("stage-note", !kept ? "The image is no longer kept." : found[0].status === "fulfilled" ? "" : noPicture(found[0].reason));
+  put("stage-note", id == null ? "The service could not keep this inspection. Its verdict holds." : !kept ? "The image is no longer kept." : found[0].status === "fulfilled" ? "" : noPicture(found[0].reason));
   stage.classList.remove("stale");
 }
 
@@ -558,8 +570,8 @@ let teaching = false;
 
 function showFeedback() {
   const one = live.shown;
-  $("feedback").hidden = !one;
-  if (!one) return;
+  $("feedback").hidden = one?.id == null;
+  if (one?.id == null) return;
   const reason = whyNot("learn") || (one.has_image ? "" : "The image is no longer kept: it cannot be learned.");
   $("say-good").disabled = teaching || Boolean(reason);
   $("say-defect").disabled = teaching || Boolean(whyNot("learn"));
@@ -580,7 +592,7 @@ function feedbackNote({ feedback, feedback_time: time, learned }) {
 async function giveFeedback(label) {
   const one = live.shown;
   const button = { good: "say-good", defect: "say-defect", "": "undo" }[label];
-  if (!one || teaching || $(button).disabled || $(button).hidden || one.feedback === label) return;
+  if (one?.id == null || teaching || $(button).disabled || $(button).hidden || one.feedback === label) return;
   // While following, the image may change under the finger: then nothing is marked, and it holds still.
   const justChanged = live.held == null && performance.now() - live.since < 400;
   const focused = document.activeElement;
@@ -621,8 +633,10 @@ async function inspectFiles(files) {
     $("inspect-bar").value = i;
     put("inspect-text", `Inspecting ${i + 1} of ${files.length}`);
     try {
-      const { id } = await inspectFile(file, inspecting.signal);
-      if (view === "live") goTo(id);
+      const one = await inspectFile(file, inspecting.signal);
+      if (view !== "live") continue;
+      if (one.id == null) showUnkept(one);
+      else goTo(one.id);
     } catch (error) {
       if (error.name === "AbortError" || error.status === 401) break;
       failed.push(`${file.name}: ${error.message}`);
@@ -822,7 +836,8 @@ async function loadJobs() {
 }
 
 function jobRow(job) {
-  const state = { receiving: "receiving images", learning: `learning, ${percent(job.progress, 0)}`, done: "learned", failed: `failed: ${job.error}` }[job.state] ?? job.state;
+  const state = { receiving: "receiving images", learning: `learning, ${percent(job.progress, 0)}`, done: "learned", failed: `failed: ${job.error}`,
+    cancelled: job.error ? `cancelled: ${job.error}` : "cancelled" }[job.state] ?? job.state;
   // Our own is cancelled by the button beside its progress.
   const open = (job.state === "receiving" || job.state === "learning") && job.id !== learning.run?.job?.id;
   const cancel = open && !whyNot("learn") ? el("button", { type: "button", class: "plain", "aria-label": `Cancel job ${job.id}`, onclick: () => cancelJob(job.id) }, "Cancel") : null;

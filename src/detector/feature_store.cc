@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "contcore/error.h"
 
@@ -35,8 +37,46 @@ int open_nameless(const std::string& folder) {
 
 }  // namespace
 
-FeatureStore::FeatureStore(std::size_t dimension, std::size_t memory)
-    : dimension_(dimension), room_(std::max(memory, kPage) / kPage * kPage) {
+bool FeatureRoom::take_memory(std::size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (bytes > memory_ - memory_taken_) return false;
+  memory_taken_ += bytes;
+  return true;
+}
+
+bool FeatureRoom::take_disk(std::size_t bytes, const std::string& folder) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (bytes > disk_ - disk_taken_) return false;
+  struct statvfs disk {};
+  if (::statvfs(folder.c_str(), &disk) == 0) {
+    const std::size_t free = std::size_t{disk.f_bavail} * disk.f_frsize;
+    if (disk_taken_ + bytes > (free + disk_taken_) / 2) return false;
+  }
+  disk_taken_ += bytes;
+  return true;
+}
+
+void FeatureRoom::give_back(std::size_t memory, std::size_t disk) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  memory_taken_ -= memory;
+  disk_taken_ -= disk;
+}
+
+std::size_t FeatureRoom::memory_taken() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return memory_taken_;
+}
+
+std::size_t FeatureRoom::disk_taken() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return disk_taken_;
+}
+
+FeatureStore::FeatureStore(std::size_t dimension, std::size_t memory,
+                           std::shared_ptr<FeatureRoom> shared)
+    : dimension_(dimension),
+      room_(std::max(memory, kPage) / kPage * kPage),
+      shared_(std::move(shared)) {
   // Address space alone: pages come when they are written.
   void* place = ::mmap(nullptr, room_, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -52,13 +92,23 @@ FeatureStore::~FeatureStore() {
   if (memory_ != nullptr) ::munmap(memory_, room_);
   if (mapped_ != nullptr) ::munmap(mapped_, mapped_bytes_);
   if (fd_ >= 0) ::close(fd_);
+  if (shared_) shared_->give_back(memory_taken_, disk_taken_);
+}
+
+bool FeatureStore::fits(std::size_t bytes) {
+  if (rows_ * dimension_ * sizeof(float) + bytes > room_) return false;
+  if (!shared_) return true;
+  if (!shared_->take_memory(bytes)) return false;
+  memory_taken_ += bytes;
+  return true;
 }
 
 void FeatureStore::append(const float* rows, std::size_t count) {
   const std::size_t at = rows_ * dimension_ * sizeof(float);
   const std::size_t bytes = count * dimension_ * sizeof(float);
-  if (fd_ < 0 && at + bytes > room_) move_to_disk();
+  if (fd_ < 0 && !fits(bytes)) move_to_disk();
   if (fd_ >= 0) {
+    take_disk(bytes);
     write(rows, bytes, at);
   } else {
     std::memcpy(static_cast<char*>(memory_) + at, rows, bytes);
@@ -76,9 +126,28 @@ void FeatureStore::move_to_disk() {
                     "written, or raise --memory-limit",
                     folder_, std::strerror(errno)));
   }
-  write(memory_, rows_ * dimension_ * sizeof(float), 0);
+  const std::size_t bytes = rows_ * dimension_ * sizeof(float);
+  try {
+    take_disk(bytes);
+    write(memory_, bytes, 0);
+  } catch (...) {
+    ::close(std::exchange(fd_, -1));  // the rows are where they were
+    throw;
+  }
   if (memory_ != nullptr) ::munmap(memory_, room_);
   memory_ = nullptr;
+  if (shared_) shared_->give_back(std::exchange(memory_taken_, 0), 0);
+}
+
+void FeatureStore::take_disk(std::size_t bytes) {
+  if (!shared_) return;
+  if (!shared_->take_disk(bytes, folder_)) {
+    throw Error(Error::Kind::kInput,
+                fmt::format("{}: no more room for features, of which {} MiB are there; learn fewer "
+                            "images at a time, or set TMPDIR to a folder with more room",
+                            folder_, shared_->disk_taken() >> 20));
+  }
+  disk_taken_ += bytes;
 }
 
 void FeatureStore::write(const void* data, std::size_t bytes, std::size_t at) {

@@ -93,7 +93,7 @@ bool take_lesson(Memory& memory, const Lesson& lesson, VectorView patches, Threa
   return learn_patches(memory, patches, options, lesson.time, threads);
 }
 
-std::optional<JournalMark> mark_of(const Memory::Saved& saved, const std::string& path) {
+std::optional<JournalMark> folded_mark(const Memory::Saved& saved, const std::string& path) {
   if (saved.journal.empty()) return std::nullopt;
   try {
     return JournalMark::parse(saved.journal);
@@ -107,7 +107,7 @@ SavedMemory open_saved(const std::string& path) {
   for (int tries = 1;; ++tries) {
     const FileIdentity before(path);
     Memory::Saved saved;
-    SavedMemory opened{Memory::open(path, &saved), {}, mark_of(saved, path)};
+    SavedMemory opened{Memory::open(path, &saved), {}, folded_mark(saved, path)};
     JournalRecords found;
     try {
       found = read_journal(journal_of(path), journal_parent(saved.checksum), opened.folded);

@@ -52,7 +52,7 @@ struct SavedMemory {
 SavedMemory open_saved(const std::string& path);
 
 /// The mark that a memory's file bears. Throws Error (kDamaged).
-std::optional<JournalMark> mark_of(const Memory::Saved& saved, const std::string& path);
+std::optional<JournalMark> folded_mark(const Memory::Saved& saved, const std::string& path);
 
 /// Takes up records. One whose image could not be learned when it came either was not acknowledged,
 /// and is left out and counted.

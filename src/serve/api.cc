@@ -69,6 +69,9 @@ Api::Api(const ServiceOptions& options, Line& line, Store& store)
   how.nice = kLearnerNice;
   how.idle = [this](Threads& threads) { idle(threads); };
   learner_ = std::make_unique<Executor>(how);
+  Executor::Options often;  // every 200 ms
+  often.idle = [this](Threads&) { keep(); };
+  keeper_ = std::make_unique<Executor>(often);
   sample();
 }
 
@@ -78,6 +81,7 @@ void Api::finish() {
   inspectors_->finish();
   clerk_->finish();
   learner_->finish();
+  keeper_->finish();
 }
 
 std::vector<Api::Route> Api::routes(std::size_t image) {

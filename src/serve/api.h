@@ -105,13 +105,10 @@ class Api {
   HttpResponse job(const HttpRequest&, const Params&, Threads&);
   HttpResponse cancel_job(const HttpRequest&, const Params&, Threads&);
 
-  struct Seen {
-    StoredInspection row;
-    bool stored = true;
-  };
   Patches extract(const Image& picture, Threads& threads) const;
-  Seen inspect_image(std::string_view bytes, const std::string& task, const std::string& source,
-                     Threads& threads);
+  /// Its id is 0 when it could not be kept.
+  StoredInspection inspect_image(std::string_view bytes, const std::string& task,
+                                 const std::string& source, Threads& threads);
   std::string inspect_bytes(const std::vector<std::uint8_t>& bytes, const std::string& path,
                             const std::string& name, Threads& threads);
   bool learn(const Lesson& lesson, Threads& threads);
@@ -127,6 +124,8 @@ class Api {
   Layers layers(const StoredInspection& row);
   nlohmann::json task(const Memory& memory, std::size_t task, const TaskState& state);
   void idle(Threads& threads);
+  void keep();
+  void note_kept(const std::string& why_not);
   void sample();
   void stop_learning(const std::string& reason);
   void resume_learning(Threads& threads);
@@ -146,13 +145,15 @@ class Api {
   mutable std::mutex mutex_;                  // of what follows
   std::map<std::int64_t, std::string> good_;  // inspections that the journal has and the store not
   std::string stopped_;                       // why nothing is learned; empty: it is
+  std::string unkept_;                        // why the last inspection was not kept; empty: it was
   bool learning_ = false;
   std::chrono::steady_clock::time_point learned_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point sampled_;
 
   std::unique_ptr<Executor> inspectors_;
   std::unique_ptr<Executor> clerk_;
-  std::unique_ptr<Executor> learner_;  // last: the others hand it work
+  std::unique_ptr<Executor> learner_;
+  std::unique_ptr<Executor> keeper_;  // last: it keeps what the others leave
 };
 
 }  // namespace contcore

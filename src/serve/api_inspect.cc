@@ -52,8 +52,28 @@ Patches Api::extract(const Image& picture, Threads& threads) const {
   }
 }
 
-Api::Seen Api::inspect_image(std::string_view bytes, const std::string& task,
-                             const std::string& source, Threads& threads) {
+// Of the first that is not kept, and the first that is again: in between all say the same.
+void Api::note_kept(const std::string& why_not) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (why_not.empty() != unkept_.empty() && options_.note) {
+    options_.note(why_not.empty() ? "inspections are kept again"
+                                  : "inspections are not kept: " + why_not);
+  }
+  unkept_ = why_not;
+}
+
+// Often, whatever inspections and learning do: what the power takes is what came since.
+void Api::keep() {
+  try {
+    store_.flush();
+  } catch (const Error& error) {
+    note_kept(error.what());
+  }
+  jobs_.forget();
+}
+
+StoredInspection Api::inspect_image(std::string_view bytes, const std::string& task,
+                                    const std::string& source, Threads& threads) {
   const Clock::time_point start = Clock::now();
   const Image picture = decode(bytes);
   {
@@ -69,8 +89,7 @@ Api::Seen Api::inspect_image(std::string_view bytes, const std::string& task,
     }
   }
   const Patches patches = extract(picture, threads);
-  Seen seen;
-  StoredInspection& row = seen.row;
+  StoredInspection row;
   std::vector<float> distances;
   {
     const auto memory = line_.memory();  // held for the search alone
@@ -96,10 +115,11 @@ Api::Seen Api::inspect_image(std::string_view bytes, const std::string& task,
                         static_cast<std::uint32_t>(patches.grid_width),
                         static_cast<std::uint32_t>(patches.grid_height));
     row.has_image = true;
+    note_kept("");
   } catch (const Error& error) {
     // Inspecting goes on when the disk does not.
-    seen.stored = false;
-    if (options_.note) options_.note(error.what());
+    note_kept(error.what());
+    metrics_.counter("contcore_unkept_inspections_total", "Inspections that were never kept").add();
   }
   metrics_.counter("contcore_inspections_total", "Images inspected", {{"verdict", row.verdict}})
       .add();
@@ -107,7 +127,7 @@ Api::Seen Api::inspect_image(std::string_view bytes, const std::string& task,
       .histogram("contcore_inspection_milliseconds", "From the image's bytes to the verdict",
                  kLatencyBounds)
       .observe(row.latency_ms);
-  return seen;
+  return row;
 }
 
 bool Api::inspect_file(const std::string& path, const std::string& name, WatchHooks::Done done) {
@@ -150,11 +170,11 @@ bool Api::inspect_file(const std::string& path, const std::string& name, WatchHo
 std::string Api::inspect_bytes(const std::vector<std::uint8_t>& bytes, const std::string& path,
                                const std::string& name, Threads& threads) {
   try {
-    const Seen seen = inspect_image({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "",
-                                    name.substr(0, 200), threads);
-    if (!seen.stored && options_.note) {
-      options_.note(
-          fmt::format("{}: {} (score {}), not kept", path, seen.row.verdict, seen.row.score));
+    const StoredInspection row =
+        inspect_image({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "",
+                      name.substr(0, 200), threads);
+    if (row.id == 0 && options_.note) {
+      options_.note(fmt::format("{}: {} (score {}), not kept", path, row.verdict, row.score));
     }
     return "";
   } catch (const Refusal& refused) {
@@ -174,11 +194,10 @@ void Api::show_watch(const WatchState& state) {
 HttpResponse Api::inspect(const HttpRequest& request, const Params& /*params*/, Threads& threads) {
   const std::string task = label(request, "task", 200);
   const std::string source = label(request, "source", 200);
-  const Seen seen = inspect_image(image_of(request), task, source, threads);
-  HttpResponse response = json_response(201, as_json(seen.row));
-  if (seen.stored) {
-    response.headers.emplace_back("Location", fmt::format("/v1/inspections/{}", seen.row.id));
-  }
+  const StoredInspection row = inspect_image(image_of(request), task, source, threads);
+  if (row.id == 0) return json_response(200, as_json(row));  // nothing was created
+  HttpResponse response = json_response(201, as_json(row));
+  response.headers.emplace_back("Location", fmt::format("/v1/inspections/{}", row.id));
   return response;
 }
 

@@ -18,6 +18,14 @@ constexpr auto kQuiet = std::chrono::seconds(2);
 constexpr auto kSampleEvery = std::chrono::minutes(10);
 constexpr auto kTryAgain = std::chrono::seconds(5);
 
+// Of a job that does not receive: how it ended, if it did.
+Refusal no_more(const Job& job, const std::string& what) {
+  const std::string why = job.state().error;
+  return {409, why.empty() ? what : fmt::format("{}: {}", what, why)};
+}
+
+constexpr char kNoMoreImages[] = "the job takes no more images";
+
 std::shared_ptr<Job> job_of(Jobs& jobs, const std::string& id) {
   auto job = jobs.find(static_cast<std::uint64_t>(number_of(id, 404)));
   if (!job) throw Refusal{404, "there is no such job"};
@@ -120,11 +128,6 @@ void Api::idle(Threads& threads) {
     quiet = since > kQuiet && (stopped_.empty() || since > kTryAgain);
     due = Clock::now() - sampled_ > kSampleEvery;
   }
-  try {
-    store_.flush();
-  } catch (const Error&) {
-    // The store says so to whoever asks it for something.
-  }
   if (quiet && line_.unsaved() > 0) {
     try {
       line_.fold(threads);
@@ -190,7 +193,11 @@ HttpResponse Api::create_job(const HttpRequest& request, const Params& /*params*
   const std::string task = body["task"].get<std::string>();
   const auto memory = line_.memory();
   const auto job = jobs_.create(task_name(task, *memory), memory->dimension());
-  if (!job) throw Refusal{503, "too many jobs receive images already"};
+  if (!job) {
+    throw Refusal{503,
+                  "too many jobs receive images already; one of them gives way when nothing "
+                  "has come for it for half a minute"};
+  }
   HttpResponse response = json_response(201, as_json(job->state()));
   response.headers.emplace_back("Location", fmt::format("/v1/jobs/{}", job->state().id));
   return response;
@@ -198,7 +205,8 @@ HttpResponse Api::create_job(const HttpRequest& request, const Params& /*params*
 
 HttpResponse Api::job_image(const HttpRequest& request, const Params& params, Threads& threads) {
   const auto job = job_of(jobs_, params[0]);
-  if (job->state().state != "receiving") throw Refusal{409, "the job takes no more images"};
+  if (!job->untouched()) throw no_more(*job, kNoMoreImages);
+  job->touch();
   Image picture;
   try {
     picture = decode(image_of(request));
@@ -207,14 +215,25 @@ HttpResponse Api::job_image(const HttpRequest& request, const Params& params, Th
     throw;
   }
   const Patches patches = extract(picture, threads);
-  if (!job->take(patches.vectors.view())) throw Refusal{409, "the job takes no more images"};
+  try {
+    if (!job->take(patches.vectors.view())) throw no_more(*job, kNoMoreImages);
+  } catch (const Error& error) {
+    throw Refusal{507, fmt::format("the job has failed: {}", error.what())};
+  }
   return json_response(200, as_json(job->state()));
 }
 
 HttpResponse Api::start_job(const HttpRequest& /*request*/, const Params& params,
                             Threads& /*threads*/) {
   const auto job = job_of(jobs_, params[0]);
-  if (!job->start()) throw Refusal{409, "the job has no images, or was started or ended before"};
+  switch (jobs_.start(*job)) {
+    case Jobs::Start::kStarted:
+      break;
+    case Jobs::Start::kNothingToLearn:
+      throw no_more(*job, "the job has no images, or was started or ended before");
+    case Jobs::Start::kFull:
+      throw Refusal{503, "too many jobs wait to be learned already"};
+  }
   const bool taken = learner_->submit([this, job](Threads& threads) {
     const auto learning = [&](bool is) {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -256,7 +275,7 @@ HttpResponse Api::job(const HttpRequest& /*request*/, const Params& params, Thre
 HttpResponse Api::cancel_job(const HttpRequest& /*request*/, const Params& params,
                              Threads& /*threads*/) {
   const auto job = job_of(jobs_, params[0]);
-  job->cancel(utc_now());
+  job->cancel();
   return json_response(200, as_json(job->state()));
 }
 

@@ -100,7 +100,7 @@ HttpResponse Api::metrics(const HttpRequest& /*request*/, const Params& /*params
       .set(static_cast<double>(counts.inspections));
   metrics_.gauge("contcore_stored_bytes", "Bytes of images and maps kept")
       .set(static_cast<double>(counts.kept_bytes));
-  metrics_.gauge("contcore_lost_inspections", "Inspections that the disk did not take")
+  metrics_.gauge("contcore_lost_inspections", "Inspections that were kept and lost to the disk")
       .set(static_cast<double>(counts.lost));
   metrics_.gauge("contcore_waiting", "Inspections that wait")
       .set(static_cast<double>(inspectors_->waiting()));
@@ -122,10 +122,12 @@ HttpResponse Api::status(const HttpRequest& request, const Params& /*params*/,
           ? Role::kAdmin
           : options_.tokens.role(request.header("authorization")).value_or(Role::kInspect);
   std::string stopped;
+  std::string unkept;
   bool learning = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopped = stopped_;
+    unkept = unkept_;
     learning = learning_;
   }
   const auto memory = line_.memory();
@@ -147,6 +149,7 @@ HttpResponse Api::status(const HttpRequest& request, const Params& /*params*/,
               {"reason", stopped}}},
             {"queue", {{"waiting", inspectors_->waiting()}, {"limit", inspectors_->most()}}},
             {"inspections", store_.counts().inspections},
+            {"unkept", unkept},
             {"uptime_seconds", seconds_since(started_)}});
 }
 

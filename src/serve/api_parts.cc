@@ -34,6 +34,8 @@ std::string_view reason_of(int status) {
       return "Too Many Requests";
     case 503:
       return "Service Unavailable";
+    case 507:
+      return "Insufficient Storage";
     default:
       return "Internal Server Error";
   }
@@ -118,7 +120,7 @@ std::int64_t number_of(const std::string& text, int status) {
 }
 
 Json as_json(const StoredInspection& row) {
-  return {{"id", row.id},
+  return {{"id", row.id == 0 ? Json(nullptr) : Json(row.id)},
           {"time", row.time},
           {"task", row.task.empty() ? Json(nullptr) : Json(row.task)},
           {"source", row.source},

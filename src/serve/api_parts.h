@@ -46,6 +46,7 @@ const std::string& task_name(const std::string& name, const Memory& memory);
 /// A whole number from a path or query. Throws Refusal (`status`).
 std::int64_t number_of(const std::string& text, int status);
 
+/// An id of 0 is null: the inspection is not kept.
 Json as_json(const StoredInspection& row);
 Json as_json(const JobState& job);
 

@@ -1,5 +1,8 @@
 #include "serve/jobs.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -10,7 +13,6 @@ namespace contcore {
 namespace {
 
 constexpr std::size_t kMostJobs = 100;
-constexpr std::size_t kMostReceiving = 4;
 constexpr std::size_t kMostImages = 20000;
 constexpr std::size_t kHeldOutEvery = 5;
 constexpr std::size_t kMostHeldOut = 64;
@@ -18,13 +20,23 @@ constexpr std::size_t kInMemory = std::size_t{512} << 20;  // bytes of features;
 
 }  // namespace
 
-Job::Job(std::uint64_t id, std::string task, std::size_t dimension, std::string now)
-    : features_(std::make_unique<FeatureStore>(dimension, kInMemory)),
-      held_(std::make_unique<FeatureStore>(dimension, kInMemory / 8)) {
+std::size_t memory_for_jobs() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page = ::sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page <= 0) return kInMemory;
+  return std::min(kInMemory, static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) / 8);
+}
+
+Job::Job(std::uint64_t id, std::string task, std::size_t dimension,
+         std::shared_ptr<FeatureRoom> room, JobClock now)
+    : now_(std::move(now)),
+      features_(std::make_unique<FeatureStore>(dimension, kInMemory, room)),
+      held_(std::make_unique<FeatureStore>(dimension, kInMemory / 8, room)),
+      touched_(now_()) {
   state_.id = id;
   state_.task = std::move(task);
   state_.state = "receiving";
-  state_.created = std::move(now);
+  state_.created = utc_now();
 }
 
 JobState Job::state() const {
@@ -38,21 +50,38 @@ bool Job::take(VectorView patches) {
   const bool hold =
       state_.received % kHeldOutEvery == kHeldOutEvery - 1 && held_ends_.size() < kMostHeldOut;
   FeatureStore& into = hold ? *held_ : *features_;
-  into.append(patches.row(0, nullptr), patches.rows);
+  try {
+    into.append(patches.row(0, nullptr), patches.rows);
+  } catch (const Error& error) {
+    end_locked("failed", error.what());
+    throw;
+  }
   if (hold) {
     held_ends_.push_back(held_->rows());
   } else {
     ++learned_;
   }
   ++state_.received;
-  touched_ = std::chrono::steady_clock::now();
+  touched_ = now_();
   return true;
 }
 
-bool Job::forgotten() const {
+void Job::touch() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return state_.state == "receiving" &&
-         std::chrono::steady_clock::now() - touched_ > std::chrono::minutes(15);
+  touched_ = now_();
+}
+
+std::optional<std::chrono::steady_clock::duration> Job::untouched() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (state_.state != "receiving") return {};
+  return now_() - touched_;
+}
+
+bool Job::drop(std::chrono::seconds untouched, const std::string& reason) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (state_.state != "receiving" || now_() - touched_ < untouched) return false;
+  end_locked("cancelled", reason);
+  return true;
 }
 
 void Job::skip() {
@@ -70,26 +99,33 @@ bool Job::start() {
 void Job::put_off() {
   const std::lock_guard<std::mutex> lock(mutex_);
   state_.state = "receiving";
+  touched_ = now_();
 }
 
 bool Job::ended() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return ended_locked();
+}
+
+bool Job::ended_locked() const {
   return state_.state == "done" || state_.state == "cancelled" || state_.state == "failed";
 }
 
-void Job::cancel(const std::string& now) {
+void Job::cancel() {
   stop_ = true;
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (ended()) return;
+  if (ended_locked()) return;
   // One that is learning ends when it notices; until then its features are in use.
   if (state_.state == "learning") return;
-  state_.state = "cancelled";
-  state_.finished = now;
-  features_.reset();
-  held_.reset();
+  end_locked("cancelled", "");
 }
 
 void Job::end(const std::string& state, const std::string& error) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  end_locked(state, error);
+}
+
+void Job::end_locked(const std::string& state, const std::string& error) {
   state_.state = state;
   state_.error = error;
   state_.finished = utc_now();
@@ -119,18 +155,51 @@ std::optional<std::string> Job::learn(Line& line, Threads& threads) {
   return std::nullopt;
 }
 
+Jobs::Jobs(const JobLimits& limits, JobClock now)
+    : limits_(limits),
+      now_(std::move(now)),
+      room_(std::make_shared<FeatureRoom>(limits.memory, limits.disk)) {}
+
+std::size_t Jobs::count(std::string_view state) const {
+  return static_cast<std::size_t>(std::count_if(
+      jobs_.begin(), jobs_.end(), [&](const auto& job) { return job->state().state == state; }));
+}
+
+bool Jobs::make_place() {
+  const auto longest = std::max_element(
+      jobs_.begin(), jobs_.end(),
+      [](const auto& a, const auto& b) { return a->untouched() < b->untouched(); });
+  return longest != jobs_.end() &&
+         (*longest)->drop(limits_.gives_way,
+                          fmt::format("it gave way to another job, as nothing had come for {} s",
+                                      limits_.gives_way.count()));
+}
+
 std::shared_ptr<Job> Jobs::create(const std::string& task, std::size_t dimension) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& job : jobs_) {
-    if (job->forgotten()) job->cancel(utc_now());
+  if (count("receiving") >= limits_.receiving && !make_place()) return nullptr;
+  jobs_.push_back(std::make_shared<Job>(next_++, task, dimension, room_, now_));
+  if (jobs_.size() > kMostJobs) {
+    const auto oldest =
+        std::find_if(jobs_.begin(), jobs_.end(), [](const auto& job) { return job->ended(); });
+    if (oldest != jobs_.end()) jobs_.erase(oldest);
   }
-  const auto receiving = std::count_if(jobs_.begin(), jobs_.end(), [](const auto& job) {
-    return job->state().state == "receiving";
-  });
-  if (static_cast<std::size_t>(receiving) >= kMostReceiving) return nullptr;
-  jobs_.push_back(std::make_shared<Job>(next_++, task, dimension, utc_now()));
-  if (jobs_.size() > kMostJobs) jobs_.pop_front();
   return jobs_.back();
+}
+
+Jobs::Start Jobs::start(Job& job) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  job.touch();
+  if (count("learning") >= limits_.waiting && job.untouched()) return Start::kFull;
+  return job.start() ? Start::kStarted : Start::kNothingToLearn;
+}
+
+void Jobs::forget() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& job : jobs_) {
+    job->drop(limits_.forgotten,
+              fmt::format("nothing had come for {} minutes", limits_.forgotten.count() / 60));
+  }
 }
 
 std::shared_ptr<Job> Jobs::find(std::uint64_t id) const {

@@ -6,10 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "contcore/vectors.h"
@@ -30,26 +32,49 @@ struct JobState {
   std::string finished;
 };
 
+/// Bytes of features in memory that a machine has for jobs: 512 MiB, or an eighth of its memory.
+std::size_t memory_for_jobs();
+
+/// Of all jobs together: whoever may learn must not be able to take the machine down.
+struct JobLimits {
+  std::size_t receiving = 16;
+  std::size_t waiting = 16;                  ///< to be learned, with the one that is
+  std::size_t memory = memory_for_jobs();    ///< bytes of features; beyond: on disk
+  std::size_t disk = std::size_t{64} << 30;  ///< bytes of features, and half of what is free
+  std::chrono::seconds gives_way{30};        ///< untouched so long, it ends for another
+  std::chrono::seconds forgotten{300};       ///< untouched so long, it ends
+};
+
+using JobClock = std::function<std::chrono::steady_clock::time_point()>;
+
 /// Features arrive from several threads; learning is for one.
 class Job {
  public:
-  Job(std::uint64_t id, std::string task, std::size_t dimension, std::string now);
+  Job(std::uint64_t id, std::string task, std::size_t dimension, std::shared_ptr<FeatureRoom> room,
+      JobClock now);
 
   JobState state() const;
 
   /// An image's patches; every fifth is held out. False when the job does not receive any more, or
-  /// has as many as it may.
+  /// has as many as it may. Throws Error (kInput) when there is no room for them: the job has then
+  /// failed, and all that it had is free.
   bool take(VectorView patches);
   void skip();
+  /// Its client is still there.
+  void touch();
 
-  /// From receiving to learning; false if it is not receiving or has nothing to learn from.
+  /// From receiving to learning; false if it is not receiving or has nothing to learn from. See
+  /// Jobs::start().
   bool start();
   /// Back to receiving: there was no room for it.
   void put_off();
   /// Ends it if it has not ended; what is learning stops soon.
-  void cancel(const std::string& now);
-  /// Whether it receives, and nothing has come for a quarter of an hour.
-  bool forgotten() const;
+  void cancel();
+  /// How long nothing has come for it; nothing if it does not receive.
+  std::optional<std::chrono::steady_clock::duration> untouched() const;
+  /// Cancels it if nothing has come for so long, and keeps the reason. Whether it did.
+  bool drop(std::chrono::seconds untouched, const std::string& reason);
+  bool ended() const;
 
   /// Learns into the line, if the job is still to be learned. Does not throw. Returns why the disk
   /// did not take it, if that is why it failed.
@@ -57,8 +82,10 @@ class Job {
 
  private:
   void end(const std::string& state, const std::string& error);
-  bool ended() const;
+  void end_locked(const std::string& state, const std::string& error);
+  bool ended_locked() const;
 
+  const JobClock now_;
   mutable std::mutex mutex_;
   JobState state_;
   std::atomic<bool> stop_ = false;
@@ -66,18 +93,33 @@ class Job {
   std::unique_ptr<FeatureStore> held_;
   std::vector<std::size_t> held_ends_;
   std::size_t learned_ = 0;
-  std::chrono::steady_clock::time_point touched_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point touched_;
 };
 
-/// The last hundred.
+/// The last hundred: only those that have ended are forgotten.
 class Jobs {
  public:
-  /// Nothing when too many receive at once.
+  explicit Jobs(const JobLimits& limits = {}, JobClock now = std::chrono::steady_clock::now);
+
+  /// Where there are as many as may receive, the one that has been untouched for longest gives way;
+  /// nothing when none has been for long enough.
   std::shared_ptr<Job> create(const std::string& task, std::size_t dimension);
+  /// From receiving to learning. kFull: too many wait already, and the job stays as it is.
+  enum class Start { kStarted, kNothingToLearn, kFull };
+  Start start(Job& job);
+  /// Ends those whose clients have not come back. To be called every so often.
+  void forget();
   std::shared_ptr<Job> find(std::uint64_t id) const;
   std::vector<JobState> list() const;  ///< newest first
+  const FeatureRoom& room() const { return *room_; }
 
  private:
+  std::size_t count(std::string_view state) const;
+  bool make_place();
+
+  const JobLimits limits_;
+  const JobClock now_;
+  const std::shared_ptr<FeatureRoom> room_;
   mutable std::mutex mutex_;
   std::uint64_t next_ = 1;
   std::deque<std::shared_ptr<Job>> jobs_;

@@ -39,7 +39,7 @@ Line::Line(const LineOptions& options, Threads& threads)
   if (std::filesystem::exists(path_)) {
     Memory::Saved saved;
     Memory memory = Memory::open(path_, &saved);
-    folded = mark_of(saved, path_);
+    folded = folded_mark(saved, path_);
     checksum_ = saved.checksum;
     parts_ = Detector::Parts::with_backbone(std::move(memory), path_, options.backbone);
   } else {

@@ -106,8 +106,8 @@ class Service::Work {
     limits.at_once =
         2 * (options_.threads != 0 ? options_.threads
                                    : std::max(1U, std::thread::hardware_concurrency()));
-    return std::make_unique<Watch>(options_.watch, line_.path() + ".watched",
-                                   std::move(hooks), limits);
+    return std::make_unique<Watch>(options_.watch, line_.path() + ".watched", std::move(hooks),
+                                   limits);
   }
 
   const ServiceOptions options_;

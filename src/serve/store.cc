@@ -12,6 +12,7 @@
 #include "contcore/error.h"
 #include "serve/sqlite.h"
 #include "serve/store_checks.h"
+#include "serve/store_log.h"
 #include "serve/store_room.h"
 #include "serve/store_samples.h"
 #include "serve/store_schema.h"
@@ -118,6 +119,9 @@ class Store::Work {
   // The right to use the rest. Rows that are due are written by whoever comes next; that it fails
   // is not the business of one who only wants to read.
   std::unique_lock<std::mutex> enter();
+  // Commits, and waits for the disk without the mutex: others go on meanwhile.
+  void flush(std::unique_lock<std::mutex> lock);
+  void flush() { flush(std::unique_lock(mutex_)); }
 
   std::int64_t take_id();
   void insert(std::int64_t id, const StoredInspection& inspection, Keeps keeps,
@@ -131,6 +135,7 @@ class Store::Work {
   const std::string path;
   const Retention retention;
   const Sqlite db;
+  const StoreLog log;
   StoreTransaction transaction;
   StoreRoom room;
   StoreSamples samples;
@@ -159,6 +164,7 @@ class Store::Work {
   Statement reserve_;
   std::int64_t next_id_ = 1;
   std::int64_t reserved_ = 0;
+  std::uint64_t synced_ = 0;  // of the transaction's commits
 };
 
 namespace {
@@ -175,6 +181,7 @@ Store::Work::Work(const std::string& file, const Retention& how_much, Clock now)
     : path(file),
       retention(how_much),
       db(open_store(path)),
+      log(db.get(), path),
       transaction(db.get(), path, std::move(now)),
       room(db.get(), path, how_much),
       samples(db.get(), path, how_much.sample_steps),
@@ -210,7 +217,7 @@ Store::Work::Work(const std::string& file, const Retention& how_much, Clock now)
 
 Store::Work::~Work() {
   try {
-    transaction.flush();
+    flush();
     if (reserved_ >= next_id_) reserve(next_id_ - 1);
   } catch (const std::exception&) {
     // A destructor has nobody to tell. The ids that are left are skipped.
@@ -249,12 +256,23 @@ std::unique_lock<std::mutex> Store::Work::enter() {
   return lock;
 }
 
+void Store::Work::flush(std::unique_lock<std::mutex> lock) {
+  transaction.commit();
+  const std::uint64_t commit = transaction.commits();
+  if (synced_ >= commit) return;
+  lock.unlock();
+  log.sync();
+  lock.lock();
+  synced_ = std::max(synced_, commit);
+}
+
 void Store::Work::reserve(std::int64_t last) {
   transaction.change(0, 0, [&] {
     reserve_.bind(1, last);
     reserve_.run("reserving ids");
   });
-  transaction.flush();
+  transaction.commit();
+  log.sync();
   reserved_ = last;
 }
 
@@ -364,7 +382,7 @@ std::int64_t Store::add(const StoredInspection& inspection, std::string_view ima
     if (keep_map) work_->insert_map(id, patches, grid_w, grid_h);
     work_->room.make(tally);
   });
-  if (work_->transaction.is_due()) work_->transaction.commit();
+  if (work_->transaction.is_due()) work_->transaction.commit(1);
   return id;
 }
 
@@ -419,10 +437,10 @@ std::optional<StoredMap> Store::map(std::int64_t id) {
 
 bool Store::feedback(std::int64_t id, std::string_view label, std::string_view time) {
   check_feedback(label, time);
-  const auto lock = work_->enter();
+  auto lock = work_->enter();
   bool found = false;
   work_->transaction.change(0, 0, [&] { found = work_->set_feedback(id, label, time); });
-  if (found) work_->transaction.flush();
+  if (found) work_->flush(std::move(lock));
   return found;
 }
 
@@ -473,7 +491,7 @@ void Store::set(std::string_view key, std::string_view value) {
   check_length(value, kMostValueBytes, "setting's value");
   const std::string name = valid_utf8(key);
   const std::string text = valid_utf8(value);
-  const auto lock = work_->enter();
+  auto lock = work_->enter();
   work_->transaction.change(0, 0, [&] {
     {
       Statement& others = work_->count_settings;
@@ -489,7 +507,7 @@ void Store::set(std::string_view key, std::string_view value) {
     work_->set_setting.bind(2, text);
     work_->set_setting.run("keeping a setting");
   });
-  work_->transaction.flush();
+  work_->flush(std::move(lock));
 }
 
 std::optional<std::string> Store::get(std::string_view key) {
@@ -504,12 +522,12 @@ std::optional<std::string> Store::get(std::string_view key) {
 
 void Store::erase(std::string_view key) {
   const std::string name = valid_utf8(key);
-  const auto lock = work_->enter();
+  auto lock = work_->enter();
   work_->transaction.change(0, 0, [&] {
     work_->erase_setting.bind(1, name);
     work_->erase_setting.run("removing a setting");
   });
-  work_->transaction.flush();
+  work_->flush(std::move(lock));
 }
 
 std::vector<std::pair<std::string, std::string>> Store::settings() {
@@ -536,8 +554,7 @@ StoreCounts Store::counts() {
 }
 
 void Store::flush() {
-  const auto lock = work_->enter();
-  work_->transaction.flush();
+  work_->flush();  // and not by enter(), which is silent about what is lost
 }
 
 }  // namespace contcore

@@ -88,24 +88,25 @@ struct StoreCounts {
   std::size_t evidence_bytes = 0;  ///< part of kept_bytes
   std::size_t file_bytes = 0;      ///< without the log beside it
   std::size_t pending = 0;         ///< inspections not yet handed to the system
-  std::size_t lost = 0;            ///< inspections that a full or failing disk did not take
+  std::size_t lost = 0;            ///< inspections that add() had taken and the disk then did not
 };
 
 /// All calls may be made from any thread. One mutex and one connection serve them, so that what was
 /// added is found at once, also while it is not yet written; a call waits for one other at most as
 /// long as that takes, and none takes long: adding writes into memory or, once in a while, 64 rows
 /// into the log (no flush), lists go by an index and end at 500 rows, old rows go a few at a time.
-/// The longest are feedback() and flush(), which wait for the disk once, and the folding in of the
-/// log every 4 MB.
+/// The longest is the folding in of the log every 4 MB. Those who wait for the disk (feedback(),
+/// set(), erase() and flush()) do so without the mutex.
 ///
 /// Every text may be any bytes: what is not UTF-8 is replaced by U+FFFD, in filters as well, so
 /// that what was stored under a name is found under it. Texts that are too long, numbers that are
 /// not finite, and times, verdicts and labels that are none are refused with Error (kInput).
 ///
 /// A failure of the disk is Error (kInput) and the store goes on when the disk does. Inspections
-/// that were waiting to be written may be lost with it; they are counted, and their ids are not
-/// used again, not even after a power cut: feedback must never reach another inspection than the
-/// one it was given for.
+/// that were waiting to be written (200 ms of them) are lost with it; they are counted, and their
+/// ids are not used again, not even after a power cut: feedback must never reach another inspection
+/// than the one it was given for. From then on each is written by its own add(), which says whether
+/// it is kept, until one is.
 class Store {
  public:
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
@@ -123,7 +124,7 @@ class Store {
   /// Adds an inspection, with its image and map if they are not empty, and returns its id; `id` and
   /// `has_image` of what is given are not read. An image larger than all that may be kept is left
   /// out. It is written with others by the call that comes 200 ms later or makes it 64, or by
-  /// flush().
+  /// flush(). Throws when it is not kept, and then it has no id.
   std::int64_t add(const StoredInspection& inspection, std::string_view image_bytes,
                    std::string_view image_type, std::span<const float> patches,
                    std::uint32_t grid_w, std::uint32_t grid_h);
@@ -159,8 +160,8 @@ class Store {
 
   StoreCounts counts();
 
-  /// All that was added is on disk when it returns. To be called every so often: without another
-  /// call the last rows wait.
+  /// All that was added is on disk when it returns. To be called every 200 ms: what is lost when
+  /// the power goes is what was added since.
   void flush();
 
  private:

@@ -24,7 +24,6 @@ std::int64_t number(Statement& statement) {
 
 StoreTransaction::StoreTransaction(sqlite3* db, const std::string& path, Store::Clock now)
     : db_(db),
-      path_(path),
       now_(std::move(now)),
       begin_(db, path, "BEGIN IMMEDIATE"),
       commit_(db, path, "COMMIT"),
@@ -40,7 +39,6 @@ void StoreTransaction::begin() {
   begin_.run("beginning to write");
   tally_at_begin_ = tally;
   begun_ = now_();
-  flushed_ = false;
 }
 
 void StoreTransaction::undo(const StoreTally& before) {
@@ -55,13 +53,14 @@ void StoreTransaction::undo(const StoreTally& before) {
   }
 }
 
-void StoreTransaction::abandon() {
+void StoreTransaction::abandon(std::size_t told) {
   if (sqlite3_get_autocommit(db_) == 0) {
     sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
   }
   tally = tally_at_begin_;
-  lost_ += std::exchange(pending_, 0);
+  lost_ += std::exchange(pending_, 0) - told;
   pending_bytes_ = 0;
+  doubted_ = true;
   // On a full disk the log may be what fills it. Folded in, it gives its room back, and the store,
   // which fills its own free pages, may go on. Whether it helps, the next write will tell.
   sqlite3_wal_checkpoint_v2(db_, "main", SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
@@ -69,36 +68,23 @@ void StoreTransaction::abandon() {
 
 bool StoreTransaction::is_due() const {
   return sqlite3_get_autocommit(db_) == 0 &&
-         (pending_ >= kMostRows || pending_bytes_ >= kMostPendingBytes ||
+         (doubted_ || pending_ >= kMostRows || pending_bytes_ >= kMostPendingBytes ||
           now_() - begun_ >= kMostTime);
 }
 
-void StoreTransaction::commit() {
+void StoreTransaction::commit(std::size_t told) {
   if (sqlite3_get_autocommit(db_) != 0) return;
   try {
     commit_.run("writing");
   } catch (const Error&) {
-    abandon();
+    abandon(told);
     throw;
   }
+  ++commits_;
+  doubted_ = false;
   pending_ = 0;
   pending_bytes_ = 0;
   give_back_pages();
-}
-
-// A commit with synchronous = NORMAL leaves the log to the system. The log's own file is flushed
-// rather than going to synchronous = FULL and back, which no open transaction allows.
-void StoreTransaction::flush() {
-  commit();
-  if (flushed_) return;
-  sqlite3_file* log = nullptr;
-  const int asked = sqlite3_file_control(db_, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
-  if (asked == SQLITE_OK && log != nullptr && log->pMethods != nullptr &&
-      log->pMethods->xSync(log, SQLITE_SYNC_NORMAL) != SQLITE_OK) {
-    throw Error(Error::Kind::kInput,
-                path_ + ": the disk did not flush what was written; look into the system's log");
-  }
-  flushed_ = true;
 }
 
 void StoreTransaction::give_back_pages() {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "serve/sqlite.h"
@@ -20,7 +21,9 @@ struct StoreTally {
 
 /// Changes gather in an open transaction until they are 64 rows, 4 MiB or 200 ms old. That is what
 /// makes adding cheap: a transaction for each row would cost more than the row. When a change
-/// fails, what it had done is undone, and the tally goes back with it.
+/// fails, what it had done is undone, and the tally goes back with it. After a write has failed
+/// every change is due at once, until one has been written: nobody is promised what the disk will
+/// not take.
 class StoreTransaction {
  public:
   StoreTransaction(sqlite3* db, const std::string& path, Store::Clock now);
@@ -43,10 +46,11 @@ class StoreTransaction {
   }
 
   bool is_due() const;
-  /// Throws Error when it fails; the rows are then lost, and counted.
-  void commit();
-  /// Commits, and returns when all is on disk.
-  void flush();
+  /// Hands all to the system. Throws Error when it fails; the rows are then lost, and counted but
+  /// for `told`: those of the caller, who hears of it.
+  void commit(std::size_t told = 0);
+  /// How many times something was handed over.
+  std::uint64_t commits() const { return commits_; }
 
   std::size_t pending() const { return pending_; }
   std::size_t lost() const { return lost_; }
@@ -56,11 +60,10 @@ class StoreTransaction {
  private:
   void begin();
   void undo(const StoreTally& before);
-  void abandon();
+  void abandon(std::size_t told = 0);
   void give_back_pages();
 
   sqlite3* db_;
-  const std::string& path_;
   Store::Clock now_;
   Statement begin_;
   Statement commit_;
@@ -75,7 +78,8 @@ class StoreTransaction {
   std::size_t pending_ = 0;
   std::size_t pending_bytes_ = 0;
   std::size_t lost_ = 0;
-  bool flushed_ = false;
+  std::uint64_t commits_ = 0;
+  bool doubted_ = false;  // the last write failed
 };
 
 }  // namespace contcore

@@ -17,6 +17,8 @@ import tempfile
 import time
 import unittest
 
+import loud
+
 try:
     import numpy
 except ImportError:
@@ -360,7 +362,7 @@ class NearestTest(CliTest):
 
     def test_the_first_output_goes_when_the_second_fails(self):
         self.refuse(3, "nearest", self.m, self.q, "--out", self.path("d.npy"),
-                    "--indices", "/dev/full", says=["/dev/full", "No space"])
+                    "--indices", "/dev/full", says=["/dev/full", "the disk is full"])
 
 
 class BadInputTest(CliTest):
@@ -601,4 +603,4 @@ if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     CONTCORE = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    loud.main()

@@ -15,6 +15,8 @@ import zlib
 
 import numpy
 
+import loud
+
 CONTCORE = "contcore"
 SIDE = 64
 
@@ -237,4 +239,4 @@ class EvaluateTest(unittest.TestCase):
 
 if __name__ == "__main__":
     CONTCORE = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    loud.main()

@@ -16,6 +16,8 @@ import unittest
 
 import numpy
 
+import loud
+
 CONTCORE = "contcore"
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIDE = 64
@@ -400,4 +402,4 @@ if __name__ == "__main__":
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     CONTCORE = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    loud.main()

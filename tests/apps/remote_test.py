@@ -14,6 +14,8 @@ import time
 import unittest
 import urllib.parse
 
+import loud
+
 CONTCORE = "contcore"
 
 TASK = {
@@ -514,4 +516,4 @@ class RemoteTest(unittest.TestCase):
 
 if __name__ == "__main__":
     CONTCORE = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    loud.main(verbosity=2)

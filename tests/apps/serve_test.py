@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import resource
 import shlex
 import shutil
 import signal
@@ -22,6 +23,7 @@ from urllib.parse import quote
 import numpy
 
 import attack
+import loud
 import serving
 from serving import BOOK, SEEN, SIDE, SLOW, ServiceTest, chunk, multipart, picture, png, product, together
 
@@ -1130,7 +1132,6 @@ class CrowdTest(ServiceTest):
         service = self.start_learned()
         seen = service.good("POST", "/v1/inspections", picture(0, 1))["id"]
         jobs = [service.good("POST", "/v1/jobs", {"task": "p1"})["id"] for _ in range(4)]
-        self.assertEqual(service.ask("POST", "/v1/jobs", {"task": "p1"}).status, 503)
         for job in jobs:
             service.good("POST", "/v1/jobs/%s/images" % job, picture(1, 50))
         image = png(product(0, 1, side=200))
@@ -1176,6 +1177,39 @@ class CrowdTest(ServiceTest):
             if status == 503:
                 self.assertEqual(service.ask("POST", "/v1/jobs/%s/start" % job).status, 202)
             self.assertEqual(service.follow(job)["state"], "done")
+
+    def test_jobs_share_what_there_is(self):
+        """Neither aborted uploads nor one that is endless keep others from learning."""
+        images = ["--backbone", "builtin", "--resize", "512", "--capacity", "200"]  # 16 MiB of features each
+        service = self.start(*images, small=False, env={"TMPDIR": "/nowhere/at/all"})
+        aborted = ["/v1/jobs/" + service.good("POST", "/v1/jobs", {"task": "a"})["id"] for _ in range(16)]
+        reply = service.ask("POST", "/v1/jobs", {"task": "b"})
+        self.assertEqual(reply.status, 503, reply)
+        self.assertIsNotNone(reply.headers.get("Retry-After"))
+        endless = aborted.pop()
+        for _ in range(40):
+            reply = service.ask("POST", endless + "/images", picture(0, 1))
+            if reply.status != 200:
+                break
+        self.assertEqual(reply.status, 507, reply)
+        self.assertIn("/nowhere/at/all", reply.json()["detail"])
+        job = service.good("GET", endless)
+        self.assertEqual(job["state"], "failed")
+        self.assertIn("/nowhere/at/all", job["error"])
+        self.assertEqual(service.ask("POST", endless + "/images", picture(0, 1)).status, 409)
+        self.assertEqual(service.ask("POST", endless + "/start").status, 409)
+        self.assertEqual(service.good("POST", "/v1/jobs", {"task": "b"})["state"], "receiving")  # in its place
+        end = time.monotonic() + 30 + 4 * serving.PATIENCE
+        while time.monotonic() < end:
+            reply = service.ask("POST", "/v1/jobs", {"task": "c"})
+            if reply.status == 201:
+                break
+            time.sleep(0.5)
+        self.assertEqual(reply.status, 201, reply)
+        reply = service.ask("POST", aborted[0] + "/images", picture(0, 1))
+        self.assertEqual(reply.status, 409, reply)
+        self.assertIn("gave way", reply.json()["detail"])
+        self.assertEqual(service.good("GET", aborted[0])["state"], "cancelled")
 
     def test_a_job_cancelled_while_it_learns(self):
         service = self.start_learned()
@@ -1745,72 +1779,101 @@ class DurabilityTest(ServiceTest):
         self.assertEqual(p0["images"] + p0["held_out"], 24)
 
 
-class DiskTest(ServiceTest):
-    def setUp(self):
-        super().setUp()
-        self.disk = os.path.join(self.folder, "disk")
-        os.mkdir(self.disk)
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8M", "tmpfs", self.disk], capture_output=True)
+class SmallDisk:
+    """A disk of its own; needs the right to mount one."""
+
+    def __init__(self, folder):
+        self.folder = os.path.join(folder, "disk")
+        os.mkdir(self.folder)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8M", "tmpfs", self.folder], capture_output=True)
         self.mounted = done.returncode == 0
+        self.filler = os.path.join(self.folder, "filler")
 
-    def tearDown(self):
-        for service in self.services:
-            if service.process.poll() is None:
-                service.kill()
-        if self.mounted:
-            subprocess.run(["umount", self.disk], capture_output=True)
-        super().tearDown()
-
-    def test_full_disk(self):
-        if not self.mounted:
-            CoverageTest.missing |= {
-                ("POST", "/v1/tasks/{name}/images", 503),
-                ("PUT", "/v1/tasks/{name}/threshold", 503),
-            }
-            self.skipTest("a small disk cannot be mounted")
-        memory = os.path.join(self.disk, "line.ccm")
-        service = self.start(memory=memory)
-        service.learn_job("a", [picture(0, i) for i in range(20)])
-        known = service.good("POST", "/v1/inspections", picture(0, 50))
-        # What a person said is on disk, and so is what it was said about.
-        service.good("POST", "/v1/inspections/%d/feedback" % known["id"], {"label": "defect"})
-        filler = os.path.join(self.disk, "filler")
-        with open(filler, "wb", buffering=0) as file:
+    def fill(self, _):
+        """Takes what room there is; a log that is folded in gives some back, so once is not enough."""
+        with open(self.filler, "ab", buffering=0) as file:
             try:
                 while file.write(bytes(4096)):
                     pass
             except OSError:
                 pass
-        learned, reply = 0, None
-        for i in range(400):
-            reply = service.ask("POST", "/v1/tasks/a/images", picture(0, 100 + i))
-            if reply.status != 201:
-                break
-            learned += 1
-        self.assertEqual(reply.status, 503, reply)
-        self.assertIsNotNone(reply.headers.get("Retry-After"))
+
+    def free(self, _):
+        os.remove(self.filler)
+
+    def unmount(self):
+        if self.mounted:
+            subprocess.run(["umount", self.folder], capture_output=True)
+
+
+class FailingDisk:
+    """A disk that takes nothing, for one process alone: any user may say so."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(self, service):
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (0, self.before[1]))
+
+    def free(self, service):
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, self.before)
+
+
+class DiskTest(ServiceTest):
+    def test_full_disk(self):
+        disk = SmallDisk(self.folder)
+        self.addCleanup(disk.unmount)
+        if not disk.mounted:
+            self.skipTest("a small disk cannot be mounted; run it as root")
+        self.survive(disk)
+
+    def test_failing_disk(self):
+        # What writes nevertheless gets an error, and not the signal that would end it: Python ignores that one,
+        # and so does what it starts.
+        self.survive(FailingDisk(self.folder), restore_signals=False)
+
+    def until(self, disk, service, status, *request):
+        """Asks on a full disk until this is answered; all answers. What is folded in or given up may make a
+        little room, so that some may yet be taken."""
+        replies = []
+        for _ in range(400):
+            disk.fill(service)
+            replies.append(service.ask(*request))
+            if replies[-1].status == status:
+                return replies
+        self.fail("never %d: %s" % (status, replies[-1]))
+
+    def survive(self, disk, **how):
+        memory = os.path.join(disk.folder, "line.ccm")
+        service = self.start(memory=memory, **how)
+        service.learn_job("a", [picture(0, i) for i in range(20)])
+        known = service.good("POST", "/v1/inspections", picture(0, 50))
+        # What a person said is on disk, and so is what it was said about.
+        service.good("POST", "/v1/inspections/%d/feedback" % known["id"], {"label": "defect"})
+        learned = len(self.until(disk, service, 503, "POST", "/v1/tasks/a/images", picture(0, 100))) - 1
         status = service.good("GET", "/v1/status")
         self.assertEqual(status["learning"]["state"], "stopped")
         self.assertTrue(status["learning"]["reason"])
-        reply = service.ask("POST", "/v1/inspections/%d/feedback" % known["id"], {"label": "good"})
-        self.assertEqual(reply.status, 503, reply)
-        threshold = service.tasks()["a"]["threshold"]
-        reply = service.ask("PUT", "/v1/tasks/a/threshold", {"score": 99})
-        with self.subTest("a threshold"):
-            self.assertEqual(reply.status, 503, reply)
-        with self.subTest("a threshold is as it was"):
-            self.assertEqual(service.tasks()["a"]["threshold"], threshold)
-        ids = [known["id"]]
-        for i in range(100):
-            reply = service.ask("POST", "/v1/inspections", picture(0, 50))
-            self.assertEqual(reply.status, 201, reply)
-            ids.append(reply.json()["id"])
-        with self.subTest("each inspection has its own id"):
-            self.assertEqual(len(set(ids)), len(ids))
+        feedback = "/v1/inspections/%d/feedback" % known["id"]
+        replies = self.until(disk, service, 503, "POST", feedback, {"label": "defect"})
+        self.assertIsNotNone(replies[-1].headers.get("Retry-After"))
+        limit = service.tasks()["a"]["threshold"]
+        for reply in self.until(disk, service, 503, "PUT", "/v1/tasks/a/threshold", {"score": 99})[:-1]:
+            limit = reply.json()["threshold"]
+        with self.subTest("a threshold that was refused is as it was"):
+            self.assertEqual(service.tasks()["a"]["threshold"], limit)
+        kept = self.inspect_unkept(disk, service, known)
         self.assertEqual(service.get("/health").status, 200)
         task = service.tasks()["a"]
         self.assertEqual(task["images"] + task["held_out"], 20 + learned)
-        os.remove(filler)
+        disk.free(service)
+        later = service.ask("POST", "/v1/inspections", picture(0, 50))
+        self.assertEqual(later.status, 201, later)
+        self.assertEqual(service.good("GET", "/v1/status")["unkept"], "")
+        later = later.json()
+        with self.subTest("no id is given twice"):
+            self.assertGreater(later["id"], max(kept))
         end = time.monotonic() + 4 * serving.PATIENCE
         while time.monotonic() < end:
             reply = service.ask("POST", "/v1/tasks/a/images", picture(0, 999))
@@ -1819,11 +1882,6 @@ class DiskTest(ServiceTest):
             time.sleep(0.1)
         self.assertEqual(reply.status, 201, reply)
         self.assertNotEqual(service.good("GET", "/v1/status")["learning"]["state"], "stopped")
-        task = service.tasks()["a"]
-        self.assertEqual(task["images"] + task["held_out"], 21 + learned)
-        later = service.good("POST", "/v1/inspections", picture(0, 50))
-        with self.subTest("no id is given twice"):
-            self.assertGreater(later["id"], max(ids))
         said = service.good("POST", "/v1/inspections/%d/feedback" % later["id"], {"label": "good"})
         self.assertTrue(said["learned"])
         self.assertEqual(service.good("GET", "/v1/inspections/%d" % known["id"])["feedback"], "defect")
@@ -1832,6 +1890,48 @@ class DiskTest(ServiceTest):
         task = again.tasks()["a"]
         self.assertEqual(task["images"] + task["held_out"], 22 + learned)
         again.kill()
+
+    def inspect_unkept(self, disk, service, known):
+        """The verdict comes all the same. Who is told that it is kept finds it; once the disk has failed, that holds
+        for good. The ids that were given."""
+        image = png(numpy.random.RandomState(1).randint(0, 256, (256, 256, 3)))
+        ids = [known["id"]]
+        ids += [one.json()["id"] for one in self.until(disk, service, 200, "POST", "/v1/inspections", image)[:-1]]
+        unkept = 0
+        for _ in range(400):
+            disk.fill(service)
+            reply = service.ask("POST", "/v1/inspections", picture(0, 50))
+            said = reply.json()
+            self.assertEqual((said["task"], said["width"]), ("a", SIDE))
+            self.assertIn(said["verdict"], ("good", "defect"))
+            if reply.status == 201:
+                ids.append(said["id"])
+                self.assertEqual(service.good("GET", reply.headers.get("Location")), said)
+                continue
+            self.assertEqual((reply.status, said["id"], said["has_image"]), (200, None, False))
+            self.assertIsNone(reply.headers.get("Location"))
+            unkept += 1
+            if unkept == 10:
+                break
+        self.assertEqual(unkept, 10)
+        self.assertTrue(service.good("GET", "/v1/status")["unkept"])
+        counted = re.search(r"contcore_unkept_inspections_total (\d+)", service.get("/metrics").body.decode())
+        self.assertGreaterEqual(int(counted[1]), 11)
+        with self.subTest("the command shows the verdict and says that it is not kept"):
+            file = os.path.join(self.folder, "part.png")
+            with open(file, "wb") as to:
+                to.write(picture(0, 50))
+            for _ in range(400):
+                disk.fill(service)
+                done = self.run_command("inspect", "--server", service.url, file)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stdout, r"\A(good|defect) ")
+                if "not kept" in done.stderr:
+                    break
+            self.assertIn("not kept", done.stderr)
+        with self.subTest("each inspection has its own id"):
+            self.assertEqual(len(set(ids)), len(ids))
+        return ids
 
 
 # ---- a folder to watch, and the command as a client
@@ -2127,4 +2227,4 @@ if __name__ == "__main__":
     ServiceTest.command = os.path.abspath(sys.argv.pop(1))
     os.environ.pop("CONTCORE_TOKEN", None)
     os.environ.pop("CONTCORE_TOKENS", None)
-    unittest.main()
+    loud.main()

@@ -325,7 +325,7 @@ def read_replies(data):
 
 
 class Service:
-    def __init__(self, command, folder, *options, memory=None, small=True, env=None):
+    def __init__(self, command, folder, *options, memory=None, small=True, env=None, **how):
         self.command = command
         self.folder = folder
         self.memory = memory or os.path.join(folder, "line.ccm")
@@ -338,7 +338,7 @@ class Service:
         begin = time.monotonic()
         self.process = subprocess.Popen(
             [command, "serve", self.memory, "--port", "0", *self.options],
-            stdout=subprocess.PIPE, stderr=self.log, env={**os.environ, **(env or {})},
+            stdout=subprocess.PIPE, stderr=self.log, env={**os.environ, **(env or {})}, **how,
         )  # fmt: skip
         line = self.first_line()
         self.took = time.monotonic() - begin

@@ -436,7 +436,7 @@ TEST_F(NpyTest, WritesThroughALink) {
 TEST_F(NpyTest, WritesToADeviceDirectly) {
   write_npy("/dev/null", std::vector<float>{1, 2, 3});
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
-  EXPECT_SAYS(write_refusal("/dev/full"), "No space left");
+  EXPECT_SAYS(write_refusal("/dev/full"), "the disk is full");
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
 

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <iterator>
 #include <random>
 #include <set>
@@ -21,6 +22,7 @@
 #include <thread>
 
 #include "contcore/error.h"
+#include "serve/flush_hook.h"
 
 namespace contcore {
 namespace {
@@ -670,6 +672,92 @@ TEST_F(StoreTest, AFullDiskAtAnyWrite) {
       ASSERT_EQ(store.find(labelled)->feedback, "defect");
     }
   }
+}
+
+// Those who were told before the disk failed are lost and counted; after that nobody is told that
+// an inspection is kept unless it is.
+TEST_F(StoreTest, AfterAFailureEachIsToldWhetherItIsKept) {
+  FailingDisk disk;
+  TestClock clock;
+  Store store(path_, {}, clock.clock());
+  const auto written = [&] { return elsewhere("SELECT count(*) FROM inspection"); };
+  for (int i = 0; i < 3; ++i) add(store, inspection());
+  FailingDisk::fail_after(1);
+  clock.now += 200ms;
+  EXPECT_EQ(kind_of_refusal([&] { store.flush(); }), "input");
+  EXPECT_EQ(store.counts().lost, 3u);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(kind_of_refusal([&] { add(store, inspection()); }), "input");
+    EXPECT_TRUE(store.list({}).empty());
+  }
+  EXPECT_EQ(store.counts().lost, 3u);  // the others were told
+  FailingDisk::heal();
+  EXPECT_EQ(add(store, inspection()), 7);
+  EXPECT_EQ(written(), 1);
+  add(store, inspection());  // and then in batches again
+  EXPECT_EQ(written(), 1);
+  EXPECT_EQ(store.counts().pending, 1u);
+  // The batch is lost by the add() that would have written it; its own row is not counted.
+  FailingDisk::fail_after(1);
+  clock.now += 200ms;
+  EXPECT_EQ(kind_of_refusal([&] { add(store, inspection()); }), "input");
+  EXPECT_EQ(store.counts().lost, 4u);
+}
+
+// What the files hold at the moment they are flushed is what a power cut leaves.
+TEST_F(StoreTest, APowerCutLeavesWhatWasFlushed) {
+  TestClock clock;
+  Store store(path_, {}, clock.clock());
+  const std::string log = path_ + "-wal";
+  int flushes = 0;
+  const FlushHook hook([&](const std::string& file) {
+    if (file != log) return;
+    ++flushes;
+    fs::copy_file(path_, path_ + ".cut", fs::copy_options::overwrite_existing);
+    fs::copy_file(log, path_ + ".cut-wal", fs::copy_options::overwrite_existing);
+  });
+  const auto left = [&](std::int64_t id) { return Store(path_ + ".cut").find(id); };
+  const std::int64_t first = add(store, inspection());
+  store.flush();
+  EXPECT_TRUE(left(first));
+  const std::int64_t second = add(store, inspection());
+  clock.now += 200ms;
+  EXPECT_TRUE(store.find(second));  // handed to the system, but not flushed
+  EXPECT_FALSE(left(second));
+  store.flush();
+  EXPECT_TRUE(left(second));
+  EXPECT_TRUE(store.feedback(first, "good", kTime));
+  EXPECT_EQ(left(first)->feedback, "good");
+  const int before = flushes;
+  store.flush();  // nothing new
+  EXPECT_EQ(flushes, before);
+}
+
+// A disk that takes its time holds up those who wait for it, and nobody else.
+TEST_F(StoreTest, InspectionsGoOnDuringAFlush) {
+  Store store(path_);
+  const std::int64_t first = add(store, inspection());
+  std::promise<void> began;
+  std::promise<void> end;
+  const std::shared_future<void> ended = end.get_future().share();
+  std::atomic<bool> once = false;
+  const FlushHook hook([&](const std::string&) {
+    if (once.exchange(true)) return;
+    began.set_value();
+    ended.wait();
+  });
+  auto flushing = std::async(std::launch::async, [&] { store.flush(); });
+  began.get_future().wait();
+  auto others = std::async(std::launch::async, [&] {
+    for (int i = 0; i < 100; ++i) add(store, inspection());
+    return store.list({}).size();
+  });
+  EXPECT_EQ(others.wait_for(20s), std::future_status::ready);
+  EXPECT_EQ(flushing.wait_for(0s), std::future_status::timeout);
+  end.set_value();
+  flushing.get();
+  EXPECT_EQ(others.get(), 50u);
+  EXPECT_TRUE(store.find(first));
 }
 
 TEST_F(StoreTest, WhatIsAddedIsWholeOrNotThere) {

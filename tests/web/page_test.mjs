@@ -178,6 +178,27 @@ await test("an image that is none is refused in words", async () => {
   expected.pop();
 });
 
+await test("an inspection that cannot be kept is shown all the same", async () => {
+  const before = await shownId();
+  const unkept = { ...(await service("v1/inspections?limit=1")).inspections[0], id: null, verdict: "defect", has_image: false };
+  const isInspect = (url) => url.pathname.endsWith("/v1/inspections");
+  await page.route(isInspect, (route) => route.request().method() === "POST"
+    ? route.fulfill({ status: 200, json: unkept }) : route.continue());
+  await open("live");
+  await drop(files("more_good").slice(0, 1));
+  await waitText("#stage-note", /could not keep/);
+  assert.match(await text("#verdict"), /Defect/);
+  assert.match(await text("#facts"), /not kept/);
+  for (const id of ["pic-image", "pic-map", "feedback"]) assert.equal(await page.locator(`#${id}`).isVisible(), false, id);
+  await page.keyboard.press("g");  // there is nothing to say it about
+  await page.waitForTimeout(2500);  // two heartbeats: it stays
+  assert.match(await text("#stage-note"), /could not keep/);
+  await page.unroute(isInspect);
+  await page.evaluate((id) => { location.hash = `#live/${id}`; }, before);  // what was held before
+  await pictureShown();
+  assert.equal(await page.locator("#feedback").isVisible(), true);
+});
+
 await test("heat map and outline can be set, and stay set", async () => {
   await page.locator("#opacity").fill("35");
   assert.equal(await page.locator("#pic-map").evaluate((image) => image.style.opacity), "0.35");
