@@ -8,6 +8,8 @@ PACKAGES := cmake g++ make libgtest-dev libhwy-dev libeigen3-dev libfmt-dev libc
             nlohmann-json3-dev libssl-dev libdnnl-dev libopencv-core-dev libopencv-imgproc-dev \
             libopencv-imgcodecs-dev libonnx-dev libprotobuf-dev libmicrohttpd-dev \
             libsqlite3-dev libcurl4-openssl-dev libutf8proc-dev python3-numpy
+# What the tests compare with and drive.
+TEST_PACKAGES := curl python3-sklearn
 BENCH_PACKAGES := libfaiss-dev libopenblas-dev python3-numpy
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h')
 
@@ -17,6 +19,7 @@ build: packages
 	cmake --preset $(PRESET)
 	cmake --build --preset $(PRESET) -j $(JOBS)
 
+test: PACKAGES += $(TEST_PACKAGES)
 test: build
 	ctest --preset $(PRESET)
 
