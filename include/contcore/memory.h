@@ -114,16 +114,16 @@ class Memory {
   /// (docs/method.md).
   double certificate() const;
 
-  /// Throws Error (kInput) unless the task is known or can be added: a name is UTF-8 in the form NFC,
-  /// 1 to 200 bytes of characters that can be seen, and there are at most 10,000.
+  /// Throws Error (kInput) unless the task is known or can be added: a name is UTF-8 in the form
+  /// NFC, 1 to 200 bytes of characters that can be seen, and there are at most 10,000.
   void check_task(const std::string& task) const;
 
   /// Learns a task: expand, then consolidate to capacity,
   ///   S = G_n(Z; B), n = ⌊p·|Z|⌋;   M ← the consolidation of [M; S].
   /// B is what the task has in the memory (share), or the whole memory (paper).
-  /// The memory is as before if this throws: kInput on features that are not finite, too large to be
-  /// told from others (norms above 1e18) or of another dimension, and as check_task(); kCancelled;
-  /// std::bad_alloc.
+  /// The memory is as before if this throws: kInput on features that are not finite, too large to
+  /// be told from others (norms above 1e18) or of another dimension, and as check_task();
+  /// kCancelled; std::bad_alloc.
   void learn(VectorView features, const LearnHow& how, Threads& threads);
 
   /// The same, to the last bit, for a few features at a time (an image) and fast: the work that the

@@ -15,11 +15,10 @@ namespace {
 
 std::string name_of_lock(const std::string& path) { return path + ".lock"; }
 
-void lock(const File& file, const std::string& path) {
-  if (::flock(file.fd(), LOCK_EX | LOCK_NB) == 0) return;
-  refuse(path, errno == EWOULDBLOCK
-                   ? "another process is learning into it or serves it; wait until it is done"
-                   : fmt::format("cannot be locked: {}", std::strerror(errno)));
+bool lock(const File& file, const std::string& path) {
+  if (::flock(file.fd(), LOCK_EX | LOCK_NB) == 0) return true;
+  if (errno != EWOULDBLOCK) return false;
+  refuse(path, "another process is learning into it or serves it; wait until it is done");
 }
 
 File lock_beside(const std::string& path) {
@@ -27,7 +26,9 @@ File lock_beside(const std::string& path) {
   for (;;) {
     File file(::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
     if (!file.is_open()) refuse(name, fmt::format("cannot be made: {}", std::strerror(errno)));
-    lock(file, path);
+    if (!lock(file, path)) {
+      refuse(name, fmt::format("cannot be locked: {}", std::strerror(errno)));
+    }
     // Whoever held it before may have removed it between our opening and locking it.
     if (is_still_at(file.fd(), name)) return file;
   }
@@ -35,7 +36,9 @@ File lock_beside(const std::string& path) {
 
 File lock_itself(const std::string& path) {
   File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (file.is_open()) lock(file, path);  // who may not read it will hear of it soon
+  // Who may not read it will hear of it soon. Some network file systems lock no file that is open
+  // for reading alone; the lock beside it must do there.
+  if (file.is_open()) lock(file, path);
   return file;
 }
 

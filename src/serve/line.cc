@@ -159,8 +159,14 @@ void Line::begin_journal(const std::string& checksum) {
 
 // The update goes to the spare, which changes places with the current one.
 bool Line::publish(const Update& update, Threads& threads) {
-  const bool result = update(spare_->memory, threads);
-  prepare_to_search(spare_->memory, threads);
+  bool result = false;
+  try {
+    result = update(spare_->memory, threads);
+    prepare_to_search(spare_->memory, threads);
+  } catch (...) {
+    spare_.reset();  // it may have the lesson or a part of it
+    throw;
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
   std::swap(current_, spare_);
   behind_.push_back(update);
@@ -177,12 +183,21 @@ void Line::publish_whole(Memory next) {
 
 // Waits until nobody reads the spare any more, then brings it up to date.
 void Line::catch_up(Threads& threads) {
+  if (!spare_) {
+    spare_ = std::make_shared<Side>(current_->memory.copy());
+    behind_.clear();
+  }
   if (behind_.empty()) return;
   {
     std::unique_lock<std::mutex> lock(mutex_);
     left_.wait(lock, [&] { return spare_->readers == 0; });
   }
-  for (const Update& update : behind_) update(spare_->memory, threads);
+  try {
+    for (const Update& update : behind_) update(spare_->memory, threads);
+  } catch (...) {
+    spare_.reset();
+    throw;
+  }
   behind_.clear();
 }
 

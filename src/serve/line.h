@@ -104,8 +104,8 @@ class Line {
   mutable std::mutex mutex_;                // of which is which, and of the readers
   mutable std::condition_variable left_;    // a reader has
   std::shared_ptr<Side> current_;
-  std::shared_ptr<Side> spare_;
-  std::vector<Update> behind_;  // updates that the spare has not seen
+  std::shared_ptr<Side> spare_;  // none after an update failed: it is copied anew
+  std::vector<Update> behind_;   // updates that the spare has not seen
   std::unique_ptr<Journal> journal_;
   std::string checksum_;  // of the file, as it was opened or saved last
   FileIdentity saved_as_{""};

@@ -361,6 +361,24 @@ TEST_F(LineTest, WhatWasCalledGoodIsLearnedEveryTime) {
   EXPECT_EQ(replayed, ids);
 }
 
+// Whatever becomes of an update, the two copies stay alike.
+TEST_F(LineTest, AFailedUpdateIsInNeitherCopy) {
+  Line line(options(), threads_);
+  learn_all(line, 0, 3);
+  const Vectors strange(4, 3);  // of another dimension: found out when it is learned
+  const std::vector<std::uint8_t> bytes = encode_png(picture(0, 0));
+  Lesson lesson;
+  lesson.task = "product 0";
+  lesson.image = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  for (std::size_t i = 3; i < 7; ++i) {
+    EXPECT_THROW(line.take(lesson, strange.view(), threads_), Error);
+    learn_all(line, i, i + 1);
+    std::size_t images = 0;
+    for (const TaskRecord& task : line.memory()->tasks()) images += task.images + task.held;
+    EXPECT_EQ(images, i + 1);
+  }
+}
+
 TEST_F(LineTest, TheJournalStaysUntilWhatFollowsFromItIsWritten) {
   Line line(options(), threads_);
   learn_all(line, 0, 2);
