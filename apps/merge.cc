@@ -29,6 +29,7 @@ struct MergeCommand {
   std::string out;
   std::vector<std::string> memories;
   std::size_t capacity = 0;
+  std::string backbone;
   CommonOptions common;
 };
 
@@ -52,10 +53,12 @@ void run(const MergeCommand& command) {
       folded = saved.folded;
     }
     parts.push_back(saved.records.empty() ? std::move(saved.memory)
-                                          : open_detector(path, "").memory().copy());
+                                          : open_detector(path, command.backbone).memory().copy());
     if (command.capacity == 0) capacity = std::max(capacity, parts.back().capacity());
   }
-  if (!is_merged && std::filesystem::exists(out) && !open_saved(out).records.empty()) {
+  const bool is_replaced = !is_merged && std::filesystem::exists(out);
+  if (is_replaced) folded = open_saved(out).folded;
+  if (is_replaced && !open_saved(out).records.empty()) {
     throw Error(
         Error::Kind::kInput,
         fmt::format("{}: a service has taught it what is in its journal alone, and would be "
@@ -96,6 +99,10 @@ void add_merge(CLI::App& app) {
                   "Most vectors it may hold (default: the largest of theirs)")
       ->check(whole_number())
       ->type_name("M");
+  sub->add_option("--backbone", command->backbone,
+                  "Where their backbone is now; needed only for lessons of a service that are not "
+                  "in a memory's file yet")
+      ->type_name("FILE");
   command->common.add_to(*sub);
   sub->footer(kFooter);
   sub->callback([command] { run(*command); });

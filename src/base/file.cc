@@ -64,6 +64,13 @@ std::string unfinished_name(const std::string& target, unsigned number) {
                      : fmt::format("{}/.{}.{}.tmp", folder, name, number);
 }
 
+// Not somebody else's, nor a second name of another file.
+bool is_ours(int fd) {
+  struct stat info {};
+  return ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink == 1 &&
+         info.st_uid == ::geteuid();
+}
+
 // A file beside `target`, ours by a lock while it is written; removed unless it is renamed.
 class Unfinished {
  public:
@@ -98,11 +105,15 @@ class Unfinished {
       if (::flock(file.fd(), LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK) return -1;
         ++number;
-      } else if (is_still_at(file.fd(), name)) {
+      } else if (!is_still_at(file.fd(), name)) {
+        continue;  // it was renamed or removed before we had the lock
+      } else if (!is_ours(file.fd())) {
+        ++number;
+      } else {
         name_ = name;
         if (file_system().truncate(file.fd(), 0) != 0) return -1;
         return file.release();
-      }  // else it was renamed or removed before we had the lock
+      }
     }
     errno = EBUSY;
     return -1;

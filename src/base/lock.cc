@@ -59,7 +59,11 @@ FileLock::~FileLock() { ::unlink(name_of_lock(path_).c_str()); }
 
 void FileLock::renew() {
   if (itself_.is_open() && is_still_at(itself_.fd(), path_)) return;
-  itself_ = lock_itself(path_);
+  try {
+    itself_ = lock_itself(path_);
+  } catch (const Error&) {
+    // Somebody holds it who has no business to.
+  }
 }
 
 }  // namespace contcore

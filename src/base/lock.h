@@ -18,8 +18,8 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
-  /// The file was replaced by a new one of ours: that is what is held from now on. To be called
-  /// after saving. Throws Error as the constructor.
+  /// The file was replaced by a new one of ours: that is what is held from now on, beside the lock
+  /// on its name. To be called after saving, which it cannot undo, so it does not fail.
   void renew();
 
  private:

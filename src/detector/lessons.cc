@@ -141,17 +141,21 @@ Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<st
           const Image image = decode_image({bytes, made.lesson.image.size()}, path);
           made.patches = extractor.extract(image, alone);
         } catch (const Error& error) {
-          if (error.kind() != Error::Kind::kInput) throw;
+          // It could be read when it came, or it would not be here.
+          throw Error(
+              error.kind(),
+              fmt::format("lesson {}, an image of task '{}', cannot be read by this version "
+                          "({}); open the memory with the version that wrote it, or move "
+                          "the journal away to go on without its lessons",
+                          i + 1, made.lesson.task, error.what()));
         }
         return made;
       },
       [&](std::size_t, Read& made) {
         Threads alone(1);  // the crew is at work on the next ones
-        const bool readable = made.patches || made.lesson.threshold;
         // Refused rather than left out: an earlier version may have taken such a name.
-        if (readable && !made.lesson.threshold) memory.check_task(made.lesson.task);
+        if (!made.lesson.threshold) memory.check_task(made.lesson.task);
         try {
-          if (!readable) throw Error(Error::Kind::kInput, path);
           take_lesson(memory, made.lesson,
                       made.patches ? made.patches->vectors.view() : VectorView{}, alone);
           if (made.lesson.inspection != 0) {

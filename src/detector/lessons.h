@@ -54,8 +54,8 @@ SavedMemory open_saved(const std::string& path);
 /// The mark that a memory's file bears. Throws Error (kDamaged).
 std::optional<JournalMark> folded_mark(const Memory::Saved& saved, const std::string& path);
 
-/// Takes up records. One whose image could not be learned when it came either was not acknowledged,
-/// and is left out and counted.
+/// Takes up records. One that could not be learned when it came either was not acknowledged, and is
+/// left out and counted. Throws Error for one that this version cannot read.
 struct Replayed {
   std::size_t unusable = 0;
   /// Inspections that were called good, and when.

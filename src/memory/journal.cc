@@ -79,17 +79,22 @@ JournalParent journal_parent(std::string_view hexadecimal) {
 std::string JournalMark::text() const {
   std::string digits;
   for (const unsigned byte : parent) digits += fmt::format("{:02x}", byte);
-  return fmt::format("{}:{}", digits, records);
+  return fmt::format("{}:{}:{}", digits, records, last);
 }
 
 JournalMark JournalMark::parse(std::string_view text) {
   const std::size_t colon = std::min(text.find(':'), text.size());
   JournalMark mark{journal_parent(text.substr(0, colon)), 0};
-  const std::string_view count = text.substr(std::min(colon + 1, text.size()));
-  const auto [rest, error] =
-      std::from_chars(count.data(), count.data() + count.size(), mark.records);
-  if (error != std::errc() || rest != count.data() + count.size()) {
-    throw Error(Error::Kind::kUsage, "a journal's mark is PARENT:RECORDS");
+  const char* at = text.data() + colon;
+  const char* const end = text.data() + text.size();
+  const auto number = [&](auto& value) {
+    if (at == end || *at != ':') return false;
+    const auto [rest, error] = std::from_chars(at + 1, end, value);
+    at = rest;
+    return error == std::errc();
+  };
+  if (!number(mark.records) || !number(mark.last) || at != end) {
+    throw Error(Error::Kind::kUsage, "a journal's mark is PARENT:RECORDS:LAST");
   }
   return mark;
 }
@@ -137,14 +142,20 @@ std::size_t records_in_memory(const JournalContent& content,
                               const std::optional<JournalMark>& folded, const std::string& path) {
   if (!content.stale) return 0;
   const std::size_t records = content.records.size();
-  if (folded && folded->parent == content.parent && !content.damaged) {
-    return static_cast<std::size_t>(std::min<std::uint64_t>(folded->records, records));
-  }
   if (records == 0 && !content.damaged) return 0;
+  if (folded && folded->parent == content.parent && folded->records <= records &&
+      !content.damaged) {
+    const auto first = static_cast<std::size_t>(folded->records);
+    if (first == 0 || content.checksums[first - 1] == folded->last) return first;
+  }
   refuse(path, fmt::format("holds {} lessons that were learned into another version of this memory "
                            "than the one that is here; put that version back, or move the journal "
                            "away to go on without them",
                            records));
+}
+
+std::uint32_t last_of(const JournalContent& content) {
+  return content.checksums.empty() ? 0 : content.checksums.back();
 }
 
 JournalRecords records_of(const JournalContent& content, const std::optional<JournalMark>& folded,
@@ -154,7 +165,7 @@ JournalRecords records_of(const JournalContent& content, const std::optional<Jou
     found.records.emplace_back(content.records[i].begin(), content.records[i].end());
   }
   found.torn = content.torn && !(content.stale && found.records.empty());
-  found.mark = {content.parent, content.records.size()};
+  found.mark = {content.parent, content.records.size(), last_of(content)};
   return found;
 }
 
@@ -221,6 +232,7 @@ void Journal::go_on(const JournalContent& content, bool cut) {
   parent_ = content.parent;
   bytes_ = content.good_bytes;
   records_ = content.records.size();
+  last_ = last_of(content);
 }
 
 void Journal::write_all(std::span<const std::uint8_t> data, std::size_t at) {
@@ -255,6 +267,7 @@ void Journal::begin(const JournalParent& parent) {
   parent_ = parent;
   bytes_ = kHeaderBytes;
   records_ = 0;
+  last_ = 0;
   broken_.clear();
 }
 
@@ -315,6 +328,8 @@ void Journal::append_many(std::span<const std::string_view> payloads) {
   }
   bytes_ += data.size();
   records_ += payloads.size();
+  last_ =
+      load_header(data.data() + data.size() - kRecordHeaderBytes - payloads.back().size()).checksum;
 }
 
 }  // namespace contcore

@@ -41,13 +41,16 @@ struct JournalLimits {
   std::size_t total_bytes = std::size_t{1} << 30;    ///< of the file
 };
 
-/// Which records a saved memory has in it: the first so many of the journal with this parent. So
-/// that they are not taken again when the power went before the journal was begun anew.
+/// Which records a saved memory has in it: the first so many of the journal with this parent, the
+/// last of which has this checksum (two journals may continue the same file, one after a copy was
+/// put back). So that they are not taken again when the power went before the journal was begun
+/// anew.
 struct JournalMark {
   JournalParent parent{};
   std::uint64_t records = 0;
+  std::uint32_t last = 0;
 
-  /// "PARENT:RECORDS", and back. Throws Error (kUsage) for anything else.
+  /// "PARENT:RECORDS:LAST", and back. Throws Error (kUsage) for anything else.
   std::string text() const;
   static JournalMark parse(std::string_view text);
 };
@@ -55,6 +58,7 @@ struct JournalMark {
 /// What the bytes of a journal say.
 struct JournalContent {
   std::vector<std::span<const std::uint8_t>> records;  ///< payloads, inside the bytes given
+  std::vector<std::uint32_t> checksums;                ///< of each
   std::size_t good_bytes = 0;  ///< up to the end of the last good record; 0: not even a header
   bool torn = false;           ///< behind them something stands that was never completely written
   bool stale = false;          ///< of another memory: `records` are not for this one
@@ -129,7 +133,7 @@ class Journal {
   /// Whether it takes no more; also when its file was removed or replaced under it.
   bool broken() const;
   /// All that was ever put into it since it was begun.
-  JournalMark mark() const { return {parent_, records_}; }
+  JournalMark mark() const { return {parent_, records_, last_}; }
 
  private:
   Journal(const std::string& path, const JournalLimits& limits);
@@ -146,7 +150,8 @@ class Journal {
   JournalParent parent_{};
   std::size_t bytes_ = 0;
   std::size_t records_ = 0;
-  std::string broken_;  // why no more is taken; empty: all is well
+  std::uint32_t last_ = 0;  // the last record's checksum
+  std::string broken_;      // why no more is taken; empty: all is well
 };
 
 }  // namespace contcore

@@ -97,6 +97,7 @@ Walk walk(Bytes bytes, std::uint32_t parent) {
     if (!record || !in_place(record->header, walk.content.records.size() + 1, last_first)) break;
     last_first = record->header.first;
     walk.content.records.push_back(record->payload);
+    walk.content.checksums.push_back(record->header.checksum);
     walk.longest = std::max(walk.longest, record->payload.size());
     at += kRecordHeaderBytes + record->payload.size();
   }
@@ -121,7 +122,6 @@ JournalContent short_header(Bytes bytes, const std::string& name) {
 
 JournalContent parse_journal(Bytes bytes, const JournalParent& parent, const JournalLimits& limits,
                              const std::string& name) {
-  if (bytes.empty()) return short_header(bytes, name);
   if (bytes.size() < kHeaderBytes) return short_header(bytes, name);
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) {
     damaged(name, 0, "this is not a journal, or its first bytes were changed");

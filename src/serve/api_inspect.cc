@@ -66,10 +66,9 @@ void Api::note_kept(const std::string& why_not) {
 void Api::keep() {
   try {
     store_.flush();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     note_kept(error.what());
   }
-  jobs_.forget();
 }
 
 StoredInspection Api::inspect_image(std::string_view bytes, const std::string& task,

@@ -68,6 +68,15 @@ bool Api::learn(const Lesson& lesson, Threads& threads) {
 
 bool Api::take(const Lesson& lesson, VectorView patches, Threads& threads) {
   resume_learning(threads);
+  // What is wrong with this lesson alone is no reason to stop.
+  if (lesson.image.size() > JournalLimits().record_bytes / 2) {
+    throw Refusal{422, "the image has too many bytes to be learned"};
+  }
+  try {
+    check_lesson(*line_.memory(), lesson);
+  } catch (const Error& error) {
+    throw Refusal{409, error.what()};
+  }
   bool held = false;
   try {
     held = line_.take(lesson, patches, threads);
@@ -108,18 +117,14 @@ void Api::store_good() {
     good = good_;
   }
   if (good.empty()) return;
-  for (const auto& [id, time] : good) {
-    const auto row = store_.find(id);
-    // A person may have called it something else since; that was stored after this was.
-    if (row && !row->learned) store_.called_good(id, time);
-  }
-  store_.flush();
+  store_.called_good(good);
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [id, time] : good) good_.erase(id);
 }
 
 // From time to time, when nothing is to be learned.
 void Api::idle(Threads& threads) {
+  jobs_.forget();
   bool quiet = false;
   bool due = false;
   {

@@ -235,10 +235,11 @@ void Api::take_over_thresholds() {
     }
     try {
       line_.take(lesson, {}, threads);
+      store_.erase(key);
     } catch (const Error& error) {
-      if (error.kind() != Error::Kind::kUsage) throw;  // of a task that is gone, or no number
+      // The task is not there, or the disk is full: the next start will try again.
+      if (options_.note) options_.note(error.what());
     }
-    store_.erase(key);
   }
 }
 

@@ -98,6 +98,10 @@ bool Job::start() {
 
 void Job::put_off() {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (stop_) {
+    end_locked("cancelled", "");  // meanwhile
+    return;
+  }
   state_.state = "receiving";
   touched_ = now_();
 }

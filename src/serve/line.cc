@@ -82,6 +82,7 @@ std::shared_ptr<const Memory> Line::memory() const {
 bool Line::take(Lesson lesson, VectorView patches, Threads& threads) {
   if (journal_->broken()) fold(threads);
   catch_up(threads);
+  if (is_replaced()) fold(threads);  // which says so
   lesson.time = utc_now();
   // What cannot be learned must not be in the journal.
   check_lesson(spare_->memory, lesson);
@@ -114,8 +115,10 @@ void Line::learn_batch(const Batch& batch, const std::string& task, Threads& thr
   if (!batch.held_ends.empty()) next.hold_out(batch.held, batch.held_ends, task, threads);
   next.recalibrate(threads);
   prepare_to_search(next, threads);
-  const std::string checksum = save(next);
-  publish_whole(std::move(next));
+  auto twin = std::make_shared<Side>(next.copy());
+  auto side = std::make_shared<Side>(std::move(next));
+  const std::string checksum = save(side->memory);  // from here on all of it has happened
+  publish_whole(std::move(side), std::move(twin));
   try {
     begin_journal(checksum);
   } catch (const Error&) {
@@ -125,28 +128,40 @@ void Line::learn_batch(const Batch& batch, const std::string& task, Threads& thr
 
 void Line::fold(Threads& threads) {
   catch_up(threads);
-  if (unsaved_ == 0 && !journal_->broken()) return;
+  if (unsaved_ == 0 && !journal_->broken() && !is_ahead_) return;
   begin_journal(save(current_->memory));
+}
+
+// Somebody may have put a copy back. That is theirs, not ours to overwrite.
+bool Line::is_replaced() const {
+  const FileIdentity there(path_);
+  return there != saved_as_ && there != FileIdentity("") && checksum_of(path_) != checksum_;
 }
 
 // Saves what has all lessons of the journal in it.
 std::string Line::save(const Memory& memory) {
   if (before_fold_) before_fold_();
-  const FileIdentity there(path_);
-  if (there != saved_as_ && there != FileIdentity("") && checksum_of(path_) != checksum_) {
+  const std::string mark = journal_->mark().text();
+  if (is_replaced()) {
+    const std::string beside = path_ + ".served";
+    memory.save(beside, mark);
     refuse(path_,
-           "was replaced by another file while it is served, which is not overwritten; stop "
-           "the service to choose between the two (its lessons are in the journal)");
+           fmt::format("was replaced by another file while it is served, which is not "
+                       "overwritten; what is served is in {}: stop the service, and move the "
+                       "one you want to {}",
+                       beside, path_));
   }
-  const JournalMark mark = journal_->mark();
+  const FileIdentity before(path_);
   try {
-    checksum_ = memory.save(path_, mark.records > 0 ? mark.text() : "");
-  } catch (const Error&) {
-    // It may have failed after the new file took its place.
-    if (FileIdentity(path_) != there) checksum_ = checksum_of(path_);
+    checksum_ = memory.save(path_, mark);
+  } catch (...) {
+    // It may have failed after the new file took its place, with what is not published.
+    is_ahead_ = is_ahead_ || FileIdentity(path_) != before;
+    if (is_ahead_) checksum_ = checksum_of(path_);
     saved_as_ = FileIdentity(path_);
     throw;
   }
+  is_ahead_ = false;
   saved_as_ = FileIdentity(path_);
   lock_.renew();
   return checksum_;
@@ -163,19 +178,17 @@ bool Line::publish(const Update& update, Threads& threads) {
   try {
     result = update(spare_->memory, threads);
     prepare_to_search(spare_->memory, threads);
+    behind_.push_back(update);
   } catch (...) {
     spare_.reset();  // it may have the lesson or a part of it
     throw;
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   std::swap(current_, spare_);
-  behind_.push_back(update);
   return result;
 }
 
-void Line::publish_whole(Memory next) {
-  auto twin = std::make_shared<Side>(next.copy());
-  auto side = std::make_shared<Side>(std::move(next));
+void Line::publish_whole(std::shared_ptr<Side> side, std::shared_ptr<Side> twin) {
   const std::lock_guard<std::mutex> lock(mutex_);
   current_ = std::move(side);
   spare_ = std::move(twin);

@@ -93,7 +93,8 @@ class Line {
   };
   using Update = std::function<bool(Memory&, Threads&)>;
   bool publish(const Update& update, Threads& threads);
-  void publish_whole(Memory next);
+  void publish_whole(std::shared_ptr<Side> side, std::shared_ptr<Side> twin);
+  bool is_replaced() const;
   void catch_up(Threads& threads);
   std::string save(const Memory& memory);
   void begin_journal(const std::string& checksum);
@@ -109,6 +110,7 @@ class Line {
   std::unique_ptr<Journal> journal_;
   std::string checksum_;  // of the file, as it was opened or saved last
   FileIdentity saved_as_{""};
+  bool is_ahead_ = false;  // the file has what a failed save left in it
   std::function<void()> before_fold_;
   std::vector<std::pair<std::int64_t, std::string>> good_;
   std::string remark_;

@@ -105,7 +105,7 @@ void SeenFiles::append() {
   if (unsaved_.empty()) return;
   const std::string text = std::exchange(unsaved_, {});
   rewrite_ = true;  // unless all of it gets there
-  File file(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+  File file(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!file.is_open()) refuse(path_, fmt::format("cannot be opened: {}", std::strerror(errno)));
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t put = ::write(file.fd(), text.data() + at, text.size() - at);

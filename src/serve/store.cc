@@ -444,15 +444,23 @@ bool Store::feedback(std::int64_t id, std::string_view label, std::string_view t
   return found;
 }
 
-void Store::called_good(std::int64_t id, std::string_view time) {
+void Store::called_good(const std::map<std::int64_t, std::string>& inspections) {
   constexpr std::string_view kGood = "good";
-  check_feedback(kGood, time);
-  const auto lock = work_->enter();
+  for (const auto& [id, time] : inspections) check_feedback(kGood, time);
+  auto lock = work_->enter();
   work_->transaction.change(0, 0, [&] {
-    if (!work_->set_feedback(id, kGood, time)) return;
-    work_->set_learned.bind(1, id);
-    work_->set_learned.run("noting what was learned");
+    for (const auto& [id, time] : inspections) {
+      work_->find.bind(1, id);
+      {
+        const Resets resets(work_->find);
+        if (!work_->find.step(kReading) || read_row(work_->find).learned) continue;
+      }
+      work_->set_feedback(id, kGood, time);
+      work_->set_learned.bind(1, id);
+      work_->set_learned.run("noting what was learned");
+    }
   });
+  work_->flush(std::move(lock));
 }
 
 std::vector<float> Store::scores(std::string_view task, std::string_view verdict, std::size_t n) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -138,9 +139,9 @@ class Store {
   /// Sets ("good", "defect") or takes back ("") what a person said; on disk when it returns. False
   /// when there is no such inspection.
   bool feedback(std::int64_t id, std::string_view label, std::string_view time);
-  /// Notes that a person called it good, and that the memory has learned from it. On disk after
-  /// flush().
-  void called_good(std::int64_t id, std::string_view time);
+  /// Notes that a person called these good (ids and times), and that the memory has learned from
+  /// them; those that are noted already, or are gone, stay as they are. On disk when it returns.
+  void called_good(const std::map<std::int64_t, std::string>& inspections);
 
   /// Scores of a task's last inspections with this verdict, newest first, at most n or 100,000.
   std::vector<float> scores(std::string_view task, std::string_view verdict, std::size_t n);

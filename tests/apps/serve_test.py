@@ -1637,7 +1637,7 @@ class DurabilityTest(ServiceTest):
         self.assertFalse(service.tasks()["p1"]["threshold"]["manual"])
         self.assertEqual(service.stop(), 0)
         with sqlite3.connect(service.memory + ".db") as database:
-            self.assertEqual(database.execute("SELECT * FROM setting").fetchall(), [])
+            self.assertEqual(database.execute("SELECT key FROM setting").fetchall(), [("threshold/gone",)])
         database.close()
 
     def test_a_memory_put_back_is_not_overwritten(self):

@@ -146,6 +146,14 @@ TEST_F(FileTest, DoesNotWriteThroughALinkThatStandsWhereItWouldWork) {
   EXPECT_EQ(text_of(path("victim")), "victim");
 }
 
+TEST_F(FileTest, DoesNotWriteIntoASecondNameOfAnotherFile) {
+  write(path("victim"), {"victim"});
+  fs::create_hard_link(path("victim"), path(".x.tmp"));
+  write(path("x"), {"new"});
+  EXPECT_EQ(text_of(path("victim")), "victim");
+  EXPECT_EQ(text_of(path("x")), "new");
+}
+
 TEST_F(FileTest, ALinkStaysALink) {
   fs::create_symlink("target", path("link"));
   write(path("link"), {"made"});  // though there was nothing behind it

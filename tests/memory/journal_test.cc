@@ -166,6 +166,9 @@ class JournalSampleTest : public JournalTest {
     ASSERT_EQ(sample_.bytes.size(), end);
   }
 
+  // Of a memory that has it all.
+  JournalMark whole_mark() const { return read_journal(path_, kParent, {}).mark; }
+
   Records first(std::size_t n) const {
     return {sample_.records.begin(), sample_.records.begin() + static_cast<std::ptrdiff_t>(n)};
   }
@@ -340,17 +343,25 @@ TEST_F(JournalSampleTest, AnotherMemorysJournalIsRefused) {
   EXPECT_NE(refusal(sample_.bytes, Error::Kind::kInput, kOther).find("another version"),
             std::string::npos);
   EXPECT_THROW(read_journal(path_, kOther, {}), Error);
-  folded_ = JournalMark{parent_of(3), sample_.records.size()};
+  folded_ = whole_mark();
+  folded_->parent = parent_of(3);
+  EXPECT_NE(refusal(sample_.bytes, Error::Kind::kInput, kOther), "taken");
+  // Another journal that continued the same file, with as many records or fewer.
+  folded_ = whole_mark();
+  ++folded_->last;
+  EXPECT_NE(refusal(sample_.bytes, Error::Kind::kInput, kOther), "taken");
+  folded_ = whole_mark();
+  ++folded_->records;
   EXPECT_NE(refusal(sample_.bytes, Error::Kind::kInput, kOther), "taken");
   // Also when its first record cannot be read any more.
+  folded_ = whole_mark();
   std::string bytes = sample_.bytes;
   bytes[kHeader + kRecordHeader] = static_cast<char>(~bytes[kHeader + kRecordHeader]);
-  folded_.reset();
   EXPECT_NE(refusal(bytes, Error::Kind::kInput, kOther), "taken");
 }
 
 TEST_F(JournalSampleTest, WhatTheMemoryHasIsNotTakenAgain) {
-  folded_ = JournalMark{kParent, sample_.records.size()};
+  folded_ = whole_mark();
   EXPECT_TRUE(read_journal(path_, kOther, folded_).records.empty());
   EXPECT_EQ(content(), sample_.bytes);
   {
@@ -365,7 +376,9 @@ TEST_F(JournalSampleTest, WhatTheMemoryHasIsNotTakenAgain) {
 
 // The memory was saved, but the journal could not be begun anew and went on.
 TEST_F(JournalSampleTest, WhatCameAfterIsTaken) {
-  folded_ = JournalMark{kParent, sample_.records.size() - 2};
+  put(sample_.bytes.substr(0, sample_.ends[sample_.ends.size() - 3]));
+  folded_ = read_journal(path_, kParent, {}).mark;
+  put(sample_.bytes);
   const Records last(sample_.records.end() - 2, sample_.records.end());
   EXPECT_EQ(read_journal(path_, kOther, folded_).records, last);
   EXPECT_EQ(read_journal(path_, kOther, folded_).mark.records, sample_.records.size());
@@ -374,6 +387,7 @@ TEST_F(JournalSampleTest, WhatCameAfterIsTaken) {
     EXPECT_EQ(opened.records, last);
     opened.journal->append("new");
     EXPECT_EQ(opened.journal->mark().records, sample_.records.size() + 1);
+    EXPECT_EQ(opened.journal->mark().text(), read_journal(path_, kParent, {}).mark.text());
   }
   EXPECT_EQ(open(kOther).records, (Records{last[0], last[1], "new"}));
 }
@@ -401,9 +415,13 @@ TEST_F(JournalTest, MarksAreWrittenAndRead) {
   const JournalMark mark = JournalMark::parse(opened.journal->mark().text());
   EXPECT_EQ(mark.parent, kParent);
   EXPECT_EQ(mark.records, 1u);
+  EXPECT_EQ(mark.last, opened.journal->mark().last);
+  EXPECT_NE(mark.last, 0u);
   const std::string digits(64, '0');
-  for (const std::string& wrong : {std::string(), digits, digits + ":", digits + ":-1",
-                                   digits + ":1 ", std::string("0:1"), digits + "0:1"}) {
+  for (const std::string& wrong :
+       {std::string(), digits, digits + ":", digits + ":-1", digits + ":1 ", std::string("0:1:1"),
+        digits + "0:1:1", digits + ":1", digits + ":1:", digits + ":1:4294967296",
+        digits + ":1:1:"}) {
     EXPECT_THROW(JournalMark::parse(wrong), Error) << wrong;
   }
 }
@@ -520,6 +538,7 @@ TEST_F(JournalTest, RestartIsAtomic) {
     {
       const auto opened = open(kParent);
       opened.journal->append("folded in");
+      folded_ = opened.journal->mark();
       disk_.done = 0;
       disk_.operations = operations;
       try {
@@ -533,7 +552,6 @@ TEST_F(JournalTest, RestartIsAtomic) {
       }
     }
     disk_.reset();
-    folded_ = JournalMark{kParent, 1};
     const auto again = open(kOther);
     EXPECT_TRUE(again.records.empty());
     again.journal->append("next");

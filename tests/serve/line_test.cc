@@ -278,14 +278,48 @@ TEST_F(LineTest, DoesNotOverwriteAMemoryThatWasPutBack) {
     learn_all(line, 6, 8);
     fs::copy_file(copy, options().memory, fs::copy_options::overwrite_existing);
     EXPECT_THROW(line.fold(threads_), Error);
+    EXPECT_THROW(learn(line, 1, 8), Error);  // nor is more promised
+    EXPECT_EQ(line.unsaved(), 2u);
     EXPECT_EQ(Memory::open(options().memory).tasks()[0].images,
               Memory::open(copy).tasks()[0].images);
   }
   // Nor is what was taught since lost in silence.
   EXPECT_THROW(Line(options(), threads_), Error);
   EXPECT_THROW(Detector::open(options().memory), Error);
-  fs::remove(options().memory + ".journal");
-  EXPECT_EQ(Line(options(), threads_).unsaved(), 0u);
+  const auto images_of = [](const Memory& memory) {
+    std::size_t images = 0;
+    for (const TaskRecord& task : memory.tasks()) images += task.images + task.held;
+    return images;
+  };
+  // A person chooses: the copy without the journal, or what was served.
+  fs::rename(options().memory + ".journal", copy + ".journal");
+  EXPECT_EQ(images_of(*Line(options(), threads_).memory()), 3u);
+  fs::rename(copy + ".journal", options().memory + ".journal");
+  fs::rename(options().memory + ".served", options().memory);
+  EXPECT_EQ(images_of(*Line(options(), threads_).memory()), 8u);
+}
+
+// Two journals may continue the same file: before a copy was put back, and after.
+TEST_F(LineTest, ACopyPutBackTwiceDropsNothing) {
+  const std::string first = (folder_ / "first.ccm").string();
+  const std::string second = (folder_ / "second.ccm").string();
+  {
+    Line line(options(), threads_);
+    fs::copy_file(options().memory, first);
+    learn_all(line, 0, 3);
+    line.fold(threads_);
+    fs::copy_file(options().memory, second);
+  }
+  fs::copy_file(first, options().memory, fs::copy_options::overwrite_existing);
+  {
+    Line line(options(), threads_);
+    learn_all(line, 3, 6);  // acknowledged, as many as the other journal had
+  }
+  fs::copy_file(second, options().memory, fs::copy_options::overwrite_existing);
+  EXPECT_THROW(Line(options(), threads_), Error);
+  EXPECT_THROW(Detector::open(options().memory), Error);
+  fs::copy_file(first, options().memory, fs::copy_options::overwrite_existing);
+  EXPECT_EQ(Line(options(), threads_).unsaved(), 3u);
 }
 
 TEST_F(LineTest, ATouchedFileIsStillOurs) {

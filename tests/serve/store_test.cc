@@ -347,8 +347,11 @@ TEST_F(StoreTest, FeedbackIsWrittenAtOnceAndOthersAreNot) {
   EXPECT_TRUE(store.feedback(id, "", ""));
   EXPECT_EQ(store.find(id)->feedback, "");
   EXPECT_FALSE(store.feedback(id + 1, "good", kTime));
-  store.called_good(id, "2024-05-31T23:59:59.999Z");
-  store.called_good(id + 1, "2024-05-31T23:59:59.999Z");  // there is none
+  store.called_good({{id, kTime}, {id + 1, kTime}});  // there is no other
+  EXPECT_EQ(elsewhere("SELECT count(*) FROM inspection WHERE learned AND feedback = 'good'"), 1);
+  EXPECT_TRUE(store.feedback(id, "defect", kTime));
+  store.called_good({{id, kTime}});  // what a person said since stays
+  EXPECT_EQ(store.find(id)->feedback, "defect");
   EXPECT_TRUE(store.find(id)->learned);
 }
 
