@@ -70,12 +70,12 @@ bool Api::take(const Lesson& lesson, VectorView patches, Threads& threads) {
   resume_learning(threads);
   // What is wrong with this lesson alone is no reason to stop.
   if (lesson.image.size() > JournalLimits().record_bytes / 2) {
-    throw Refusal{422, "the image has too many bytes to be learned"};
+    throw Refusal{413, "the image has too many bytes to be learned"};
   }
   try {
     check_lesson(*line_.memory(), lesson);
   } catch (const Error& error) {
-    throw Refusal{409, error.what()};
+    throw Refusal{400, error.what()};
   }
   bool held = false;
   try {

@@ -568,28 +568,34 @@ TEST_F(MemoryFile, CannotBeSavedJustAnywhere) {
 
 // Whatever is saved is opened again; what could not be is not saved, and the last good file stays.
 TEST_F(MemoryFile, ManyTasksWithLongNamesAreOpenedAgain) {
-  Threads threads(2);
-  Memory memory(2, 20000);
-  std::vector<float> feature = {0, 1};
-  const auto learn = [&](std::size_t i) {
-    LearnHow how;
-    // Each quotation mark takes four bytes in text within text.
-    how.task = std::to_string(i) + std::string(194, '"');
-    feature[0] = static_cast<float>(i);
-    memory.learn_online({feature.data(), 1, 2}, how, threads);
-  };
-  for (std::size_t i = 0; i < 10000; ++i) learn(i);
+  Content many(bytes_of(example()));
+  nlohmann::json tasks = nlohmann::json::parse(many.text["tasks"]);
+  // Each quotation mark takes four bytes in text within text.
+  for (std::size_t i = tasks.size(); i < 9999; ++i) {
+    tasks.push_back(tasks[0]);
+    tasks.back()["name"] = std::to_string(i) + std::string(194, '"');
+  }
+  many.text["tasks"] = tasks.dump();
   const std::string file = path("many");
+  many.write(file);
+  Memory memory = Memory::open(file);
+  const Set features = naive::make(Family::kGaussian, 5, kD, 1, 1);
+  memory.learn(features.view(), how_to("the last", 1), naive::crew(0));
   memory.save(file);
-  EXPECT_GT(std::filesystem::file_size(file), 8u << 20);
+  EXPECT_GT(fs::file_size(file), 8u << 20);
   EXPECT_EQ(Memory::open(file).tasks().size(), 10000u);
-  expect_error(Error::Kind::kInput, [&] { learn(10000); });
+  for (const bool online : {false, true}) {
+    expect_error(Error::Kind::kInput, [&] {
+      online ? memory.learn_online(features.view(), how_to("one more", 1), naive::crew(0))
+             : memory.learn(features.view(), how_to("one more", 1), naive::crew(0));
+    });
+  }
+  memory.learn(features.view(), how_to("the last", 1), naive::crew(0));
   EXPECT_EQ(memory.tasks().size(), 10000u);
-  Memory other(2, 20000);
-  LearnHow how;
-  how.task = "one more";
-  other.learn({feature.data(), 1, 2}, how, threads);
-  expect_error(Error::Kind::kInput, [&] { Memory::merge(memory, other, 20000, threads); });
+  Memory other(kD, 8, memory.consolidation());
+  other.source = memory.source;
+  other.learn(features.view(), how_to("one more", 1), naive::crew(0));
+  expect_error(Error::Kind::kInput, [&] { Memory::merge(memory, other, 8, naive::crew(0)); });
   memory.source["note"] = std::string(std::size_t{65} << 20, 'x');
   expect_error(Error::Kind::kInput, [&] { memory.save(file); });
   EXPECT_EQ(Memory::open(file).tasks().size(), 10000u);
