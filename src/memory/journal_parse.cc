@@ -110,7 +110,10 @@ Walk walk(Bytes bytes, std::uint32_t parent) {
 // record can be lost with it.
 JournalContent short_header(Bytes bytes, const std::string& name) {
   const std::size_t compared = std::min(bytes.size(), kMagic.size());
-  if (std::memcmp(bytes.data(), kMagic.data(), compared) != 0) {
+  // Not memcmp, which may not be given a pointer to nothing.
+  if (!std::equal(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(compared),
+                  kMagic.begin(),
+                  [](std::uint8_t a, char b) { return a == static_cast<std::uint8_t>(b); })) {
     damaged(name, 0, "this is not a journal");
   }
   JournalContent content;
