@@ -115,7 +115,8 @@ Detector open_detector(const std::string& memory, const std::string& backbone) {
 }
 
 void refuse_orphans(const std::string& memory) {
-  if (!fs::exists(memory)) read_journal(journal_of(memory), {}, {});
+  std::error_code ignored;
+  if (!fs::exists(memory, ignored)) read_journal(journal_of(memory), {}, {});
 }
 
 void catch_interrupts() {

@@ -146,7 +146,8 @@ void run(LearnCommand& command) {
   check_writable(command.memory);
   const FileLock lock(command.memory);
   const std::vector<std::string> files = find_images(command.images);
-  const bool exists = std::filesystem::exists(command.memory);
+  std::error_code ignored;
+  const bool exists = std::filesystem::exists(command.memory, ignored);
   refuse_orphans(command.memory);
   Detector detector = exists ? open_detector(command.memory, command.backbone) : make(command);
   if (exists) check_settings(command, detector);

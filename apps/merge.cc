@@ -75,7 +75,6 @@ void run(const MergeCommand& command) {
     stop_if_asked();
   }
   merged.save(command.out, folded ? folded->text() : "");
-  if (folded) remove_journal(journal_of(command.out));
   print_result(command.common.json
                    ? json_line({{"vectors", merged.size()},
                                 {"capacity", merged.capacity()},

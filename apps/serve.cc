@@ -69,10 +69,9 @@ void run(ServeCommand& command) {
   try {
     service.stop();
   } catch (const Error& error) {
-    throw Error(error.kind(),
-                fmt::format("the memory was not saved: {}; what was learned is in its "
-                            "journal and will be there at the next start",
-                            error.what()));
+    throw Error(error.kind(), fmt::format("the memory was not saved: {} (what was acknowledged "
+                                          "since the last save is in its journal)",
+                                          error.what()));
   }
 }
 

@@ -110,8 +110,9 @@ class Detector {
                Threads& threads, const std::function<bool(Inspected&)>& each) const;
 
   const Memory& memory() const;
-  /// What it took up of a journal is in the file then, and the journal beside that file is removed.
-  /// Whoever saves to a file that others might change holds its lock from before it was opened.
+  /// What it took up of a journal is in the file then, which says so; the journal is the service's
+  /// to begin anew. Whoever saves to a file that others might change holds its lock from before it
+  /// was opened.
   void save(const std::string& path) const;
 
   /// A detector with a smaller memory (Memory::shrink) in place of this one's.

@@ -71,6 +71,8 @@ std::string task_name_fault(std::string_view name) {
   if (is_blank(first) || is_blank(c)) {
     return "the task's name begins or ends with a blank; leave it out";
   }
+  if (name == "." || name == "..")
+    return "a task cannot be called \".\" or \"..\"; give it another name";
   if (!is_nfc(name)) {
     return "the task's name has letters and accents apart that have a character of their own; "
            "write it in the form NFC";

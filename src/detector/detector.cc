@@ -154,7 +154,6 @@ void Detector::save(const std::string& path) const {
   const bool same = !parts_->path.empty() && real_path(parts_->path) == real_path(path);
   const bool folded = same && parts_->folded;
   parts_->memory.save(path, folded ? parts_->folded->text() : "");
-  if (folded) remove_journal(journal_of(path));
 }
 
 void Detector::shrink(std::size_t count, Threads& threads) {

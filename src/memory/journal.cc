@@ -148,10 +148,10 @@ std::size_t records_in_memory(const JournalContent& content,
     const auto first = static_cast<std::size_t>(folded->records);
     if (first == 0 || content.checksums[first - 1] == folded->last) return first;
   }
-  refuse(path, fmt::format("holds {} lessons that were learned into another version of this memory "
-                           "than the one that is here; put that version back, or move the journal "
-                           "away to go on without them",
-                           records));
+  refuse(path, fmt::format("holds {} lesson{} learned into another version of this memory than the "
+                           "one that is here; put that version back, or move the journal away to "
+                           "go on without",
+                           records, records == 1 ? "" : "s"));
 }
 
 std::uint32_t last_of(const JournalContent& content) {
@@ -164,7 +164,7 @@ JournalRecords records_of(const JournalContent& content, const std::optional<Jou
   for (std::size_t i = records_in_memory(content, folded, path); i < content.records.size(); ++i) {
     found.records.emplace_back(content.records[i].begin(), content.records[i].end());
   }
-  found.torn = content.torn && !(content.stale && found.records.empty());
+  found.torn = content.torn;
   found.mark = {content.parent, content.records.size(), last_of(content)};
   return found;
 }
@@ -177,16 +177,6 @@ JournalRecords read_journal(const std::string& path, const JournalParent& parent
   if (!file.is_open()) return {};
   const std::vector<std::uint8_t> bytes = bytes_of(file, path, limits);
   return records_of(parse_journal(bytes, parent, limits, path), folded, path);
-}
-
-void remove_journal(const std::string& path) {
-  if (file_system().unlink(path.c_str()) != 0) {
-    if (errno == ENOENT) return;
-    refuse(path, fmt::format("cannot be removed: {}", std::strerror(errno)));
-  }
-  if (!flush_folder_of(path)) {
-    refuse(path, fmt::format("its folder cannot be flushed: {}", std::strerror(errno)));
-  }
 }
 
 Journal::Journal(const std::string& path, const JournalLimits& limits)
@@ -211,9 +201,12 @@ Journal::Opened Journal::open(const std::string& path, const JournalParent& pare
   const JournalContent content = parse_journal(bytes, parent, limits, path);
   JournalRecords found = records_of(content, folded, path);
   opened.torn = found.torn;
-  if (content.good_bytes < kHeaderBytes || (content.stale && found.records.empty())) {
+  if (content.good_bytes < kHeaderBytes || (content.stale && content.records.empty())) {
     journal.begin(parent);
     return opened;
+  }
+  for (std::size_t i = 0; i + found.records.size() < content.records.size(); ++i) {
+    opened.folded.emplace_back(content.records[i].begin(), content.records[i].end());
   }
   opened.records = std::move(found.records);
   journal.go_on(content, bytes.size() > content.good_bytes);

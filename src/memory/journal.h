@@ -91,19 +91,18 @@ JournalRecords read_journal(const std::string& path, const JournalParent& parent
                             const std::optional<JournalMark>& folded,
                             const JournalLimits& limits = {});
 
-/// Removes the journal, if there is one, after its records were saved. Throws Error (kInput).
-void remove_journal(const std::string& path);
-
 /// One writer, made sure of by a lock; its calls must not overlap.
 class Journal {
  public:
   struct Opened {
     std::unique_ptr<Journal> journal;
+    std::vector<std::string> folded;   ///< that the memory has already
     std::vector<std::string> records;  ///< to be replayed, in order
     bool torn = false;  ///< a last write that a power cut had interrupted was cut off
   };
 
-  /// Opens the journal at `path` or begins it; its records are as read_journal() gives them. Throws
+  /// Opens the journal at `path` or begins it; its records are as read_journal() gives them. One
+  /// that holds records is gone on with until restart(), also when the memory has them all. Throws
   /// Error as that, and kInput when another service has it or it cannot be written; nothing is
   /// deleted then.
   static Opened open(const std::string& path, const JournalParent& parent,

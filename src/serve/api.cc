@@ -48,7 +48,11 @@ bool is_own_host(std::string_view host) {
 Api::Api(const ServiceOptions& options, Line& line, Store& store)
     : options_(options), line_(line), store_(store), routes_(routes(options.http.body)) {
   if (options.rate > 0) rate_.emplace(options.rate, std::max(1.0, 2 * options.rate));
-  for (const auto& [id, time] : line_.good()) note_good(id, with_milliseconds(time));
+  store_.learned_up_to(images_in(*line_.memory()));
+  for (const auto& [id, time] : line_.good()) {
+    store_.pass_over(id);
+    note_good(id, with_milliseconds(time));
+  }
   line_.before_fold([this] { store_good(); });
   take_over_thresholds();
   try {

@@ -142,10 +142,11 @@ class Api {
   Threads no_crew_{1};             // the same
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 
-  mutable std::mutex mutex_;                  // of what follows
-  std::map<std::int64_t, std::string> good_;  // inspections that the journal has and the store not
-  std::string stopped_;                       // why nothing is learned; empty: it is
-  std::string unkept_;                        // why the last inspection was not kept; empty: it was
+  mutable std::mutex mutex_;  // of what follows
+  // Inspections that the journal has and the store may not.
+  std::map<std::int64_t, Store::CalledGood> good_;
+  std::string stopped_;  // why nothing is learned; empty: it is
+  std::string unkept_;   // why the last inspection was not kept; empty: it was
   bool learning_ = false;
   std::chrono::steady_clock::time_point learned_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point sampled_;

@@ -243,7 +243,7 @@ StoredInspection Api::stored(const Params& params) {
   if (const auto good = good_.find(row->id); good != good_.end() && !row->learned) {
     row->learned = true;
     row->feedback = "good";
-    row->feedback_time = good->second;
+    row->feedback_time = good->second.time;
   }
   return *row;
 }

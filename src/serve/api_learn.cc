@@ -28,7 +28,10 @@ constexpr char kNoMoreImages[] = "the job takes no more images";
 
 std::shared_ptr<Job> job_of(Jobs& jobs, const std::string& id) {
   auto job = jobs.find(static_cast<std::uint64_t>(number_of(id, 404)));
-  if (!job) throw Refusal{404, "there is no such job"};
+  if (!job) {
+    throw Refusal{404,
+                  "there is no such job; if the service was started anew meanwhile, begin another"};
+  }
   return job;
 }
 
@@ -106,12 +109,13 @@ bool Api::take(const Lesson& lesson, VectorView patches, Threads& threads) {
 // What the journal says of an inspection the store is to say too, sooner or later: it does before
 // the journal is begun anew.
 void Api::note_good(std::int64_t id, const std::string& time) {
+  const std::uint64_t images = images_in(*line_.memory());
   const std::lock_guard<std::mutex> lock(mutex_);
-  good_.insert_or_assign(id, time);
+  good_.insert_or_assign(id, Store::CalledGood{time, images});
 }
 
 void Api::store_good() {
-  std::map<std::int64_t, std::string> good;
+  std::map<std::int64_t, Store::CalledGood> good;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     good = good_;
@@ -119,7 +123,7 @@ void Api::store_good() {
   if (good.empty()) return;
   store_.called_good(good);
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& [id, time] : good) good_.erase(id);
+  for (const auto& [id, called] : good) good_.erase(id);
 }
 
 // From time to time, when nothing is to be learned.

@@ -109,6 +109,12 @@ const std::string& task_name(const std::string& name, const Memory& memory) {
   return name;
 }
 
+std::uint64_t images_in(const Memory& memory) {
+  std::uint64_t images = 0;
+  for (const TaskRecord& task : memory.tasks()) images += task.images + task.held;
+  return images;
+}
+
 std::int64_t number_of(const std::string& text, int status) {
   std::int64_t value = 0;
   const char* const end = text.data() + text.size();

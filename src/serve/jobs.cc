@@ -159,10 +159,23 @@ std::optional<std::string> Job::learn(Line& line, Threads& threads) {
   return std::nullopt;
 }
 
+namespace {
+
+// Not 1: a client that has not noticed that the service was started anew must not send its images
+// to another's job.
+std::uint64_t first_id() {
+  using namespace std::chrono;
+  return static_cast<std::uint64_t>(
+      duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count());
+}
+
+}  // namespace
+
 Jobs::Jobs(const JobLimits& limits, JobClock now)
     : limits_(limits),
       now_(std::move(now)),
-      room_(std::make_shared<FeatureRoom>(limits.memory, limits.disk)) {}
+      room_(std::make_shared<FeatureRoom>(limits.memory, limits.disk)),
+      next_(first_id()) {}
 
 std::size_t Jobs::count(std::string_view state) const {
   return static_cast<std::size_t>(std::count_if(

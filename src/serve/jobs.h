@@ -121,7 +121,7 @@ class Jobs {
   const JobClock now_;
   const std::shared_ptr<FeatureRoom> room_;
   mutable std::mutex mutex_;
-  std::uint64_t next_ = 1;
+  std::uint64_t next_;
   std::deque<std::shared_ptr<Job>> jobs_;
 };
 

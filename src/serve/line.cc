@@ -36,7 +36,8 @@ Line::Line(const LineOptions& options, Threads& threads)
     : path_(real_path(options.memory)), lock_(path_) {
   std::optional<JournalMark> folded;
   const std::string journal = journal_of(path_);
-  if (std::filesystem::exists(path_)) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path_, ignored)) {
     Memory::Saved saved;
     Memory memory = Memory::open(path_, &saved);
     folded = folded_mark(saved, path_);
@@ -56,16 +57,23 @@ Line::Line(const LineOptions& options, Threads& threads)
   Journal::Opened opened = Journal::open(journal, journal_parent(checksum_), folded);
   journal_ = std::move(opened.journal);
   Replayed replayed = replay(current_->memory, parts_->extractor, opened.records, journal, threads);
-  good_ = std::move(replayed.good);
+  for (const std::string& record : opened.folded) {
+    const Lesson lesson = read_lesson(record, journal);
+    if (lesson.inspection != 0) good_.emplace_back(lesson.inspection, lesson.time);
+  }
+  good_.insert(good_.end(), replayed.good.begin(), replayed.good.end());
   prepare_to_search(current_->memory, threads);
   spare_ = std::make_shared<Side>(current_->memory.copy());
   unsaved_ = opened.records.size();
   const auto add = [&](const std::string& text) {
     remark_ += (remark_.empty() ? "" : "; ") + text;
   };
-  if (unsaved_ > 0) add(fmt::format("{} lessons replayed from the journal", opened.records.size()));
+  if (unsaved_ > 0) {
+    add(fmt::format("{} lesson{} replayed from the journal", unsaved_.load(),
+                    unsaved_ == 1 ? "" : "s"));
+  }
   if (replayed.unusable > 0) add(fmt::format("{} of them could not be used", replayed.unusable));
-  if (opened.torn) add("the journal's last write was cut short: a lesson never acknowledged");
+  if (opened.torn) add("the journal's last write was cut short, and is left out");
 }
 
 Line::~Line() = default;
@@ -128,7 +136,8 @@ void Line::learn_batch(const Batch& batch, const std::string& task, Threads& thr
 
 void Line::fold(Threads& threads) {
   catch_up(threads);
-  if (unsaved_ == 0 && !journal_->broken() && !is_ahead_) return;
+  const bool in_place = FileIdentity(path_) != FileIdentity("") && !is_replaced();
+  if (unsaved_ == 0 && !journal_->broken() && !is_ahead_ && in_place) return;
   begin_journal(save(current_->memory));
 }
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <mutex>
 
+#include "base/file.h"
 #include "base/utf8.h"
 #include "contcore/error.h"
 #include "serve/sqlite.h"
@@ -42,6 +43,12 @@ constexpr std::string_view kSelect =
     "feedback, feedback_time, learned, has_image FROM inspection WHERE ";
 
 std::string select(std::string_view where) { return std::string(kSelect).append(where); }
+
+// What stands under "learned": 0 for not, 1 for learned by a version that did not count, else one
+// more than the images that the memory had learned then.
+std::int64_t learned_mark(std::uint64_t images) {
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(images, 1ULL << 62)) + 1;
+}
 
 std::size_t not_negative(std::int64_t number) {
   return static_cast<std::size_t>(std::max<std::int64_t>(number, 0));
@@ -124,6 +131,8 @@ class Store::Work {
   void flush() { flush(std::unique_lock(mutex_)); }
 
   std::int64_t take_id();
+  void pass_over(std::int64_t id);
+  void check_place() const;
   void insert(std::int64_t id, const StoredInspection& inspection, Keeps keeps,
               std::size_t kept_bytes, bool has_image);
   void insert_image(std::int64_t id, std::string_view bytes, std::string_view type);
@@ -143,6 +152,7 @@ class Store::Work {
   Statement image;
   Statement map;
   Statement set_learned;
+  Statement unset_learned;
   Statement scores;
   Statement count_settings;
   Statement set_setting;
@@ -162,6 +172,7 @@ class Store::Work {
   Statement kept_;
   Statement set_feedback_;
   Statement reserve_;
+  FileIdentity opened_{""};
   std::int64_t next_id_ = 1;
   std::int64_t reserved_ = 0;
   std::uint64_t synced_ = 0;  // of the transaction's commits
@@ -188,7 +199,8 @@ Store::Work::Work(const std::string& file, const Retention& how_much, Clock now)
       find(db.get(), path, select("id = ?1")),
       image(db.get(), path, "SELECT bytes, type FROM image WHERE id = ?1"),
       map(db.get(), path, "SELECT patches, grid_w, grid_h FROM map WHERE id = ?1"),
-      set_learned(db.get(), path, "UPDATE inspection SET learned = 1 WHERE id = ?1"),
+      set_learned(db.get(), path, "UPDATE inspection SET learned = ?2 WHERE id = ?1"),
+      unset_learned(db.get(), path, "UPDATE inspection SET learned = 0 WHERE learned > ?1"),
       scores(db.get(), path,
              "SELECT score FROM inspection WHERE task = ?1 AND verdict = ?2 ORDER BY id DESC LIMIT "
              "?3"),
@@ -213,6 +225,7 @@ Store::Work::Work(const std::string& file, const Retention& how_much, Clock now)
           "UPDATE inspection SET feedback = ?2, feedback_time = ?3, keeps = ?4 WHERE id = ?1"),
       reserve_(db.get(), path, "UPDATE reserved SET last = ?1") {
   count();
+  opened_ = FileIdentity(path);
 }
 
 Store::Work::~Work() {
@@ -282,6 +295,21 @@ std::int64_t Store::Work::take_id() {
   }
   if (next_id_ > reserved_) reserve(next_id_ - 1 + kIdBlock);
   return next_id_++;
+}
+
+void Store::Work::pass_over(std::int64_t id) {
+  // A number that is far off was never an id.
+  if (id >= next_id_ && id - next_id_ < 1'000'000'000) next_id_ = id + 1;
+}
+
+// What is written to a file without a name is kept for nobody.
+void Store::Work::check_place() const {
+  const FileIdentity now(path);
+  if (now.device == opened_.device && now.inode == opened_.inode) return;
+  throw Error(Error::Kind::kInput,
+              fmt::format("{}: was removed or replaced while it is in use; start the service anew "
+                          "to begin another",
+                          path));
 }
 
 void Store::Work::insert(std::int64_t id, const StoredInspection& inspection, Keeps keeps,
@@ -372,6 +400,7 @@ std::int64_t Store::add(const StoredInspection& inspection, std::string_view ima
                       : inspection.feedback == "defect" ? Keeps::kEvidence
                                                         : Keeps::kImage;
   const auto lock = work_->enter();
+  work_->check_place();
   const std::int64_t id = work_->take_id();
   work_->transaction.change(1, kept, [&] {
     StoreTally& tally = work_->transaction.tally;
@@ -438,29 +467,45 @@ std::optional<StoredMap> Store::map(std::int64_t id) {
 bool Store::feedback(std::int64_t id, std::string_view label, std::string_view time) {
   check_feedback(label, time);
   auto lock = work_->enter();
+  work_->check_place();
   bool found = false;
   work_->transaction.change(0, 0, [&] { found = work_->set_feedback(id, label, time); });
   if (found) work_->flush(std::move(lock));
   return found;
 }
 
-void Store::called_good(const std::map<std::int64_t, std::string>& inspections) {
+void Store::called_good(const std::map<std::int64_t, CalledGood>& inspections) {
   constexpr std::string_view kGood = "good";
-  for (const auto& [id, time] : inspections) check_feedback(kGood, time);
+  for (const auto& [id, good] : inspections) check_feedback(kGood, good.time);
   auto lock = work_->enter();
+  work_->check_place();
   work_->transaction.change(0, 0, [&] {
-    for (const auto& [id, time] : inspections) {
+    for (const auto& [id, good] : inspections) {
       work_->find.bind(1, id);
       {
         const Resets resets(work_->find);
         if (!work_->find.step(kReading) || read_row(work_->find).learned) continue;
       }
-      work_->set_feedback(id, kGood, time);
+      work_->set_feedback(id, kGood, good.time);
       work_->set_learned.bind(1, id);
+      work_->set_learned.bind(2, learned_mark(good.images));
       work_->set_learned.run("noting what was learned");
     }
   });
   work_->flush(std::move(lock));
+}
+
+void Store::learned_up_to(std::uint64_t images) {
+  const auto lock = work_->enter();
+  work_->transaction.change(0, 0, [&] {
+    work_->unset_learned.bind(1, learned_mark(images));
+    work_->unset_learned.run("noting what is not learned any more");
+  });
+}
+
+void Store::pass_over(std::int64_t id) {
+  const auto lock = work_->enter();
+  work_->pass_over(id);
 }
 
 std::vector<float> Store::scores(std::string_view task, std::string_view verdict, std::size_t n) {

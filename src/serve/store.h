@@ -139,9 +139,19 @@ class Store {
   /// Sets ("good", "defect") or takes back ("") what a person said; on disk when it returns. False
   /// when there is no such inspection.
   bool feedback(std::int64_t id, std::string_view label, std::string_view time);
-  /// Notes that a person called these good (ids and times), and that the memory has learned from
-  /// them; those that are noted already, or are gone, stay as they are. On disk when it returns.
-  void called_good(const std::map<std::int64_t, std::string>& inspections);
+  /// Notes that a person called these good, by id, and that the memory has learned from them; those
+  /// that are noted already, or are gone, stay as they are. On disk when it returns.
+  struct CalledGood {
+    std::string time;
+    std::uint64_t images = 0;  ///< the memory had learned when it had this one
+  };
+  void called_good(const std::map<std::int64_t, CalledGood>& inspections);
+  /// The memory has learned so many images: what was learned after that (an older copy was put
+  /// back) it does not know, and can be taught again.
+  void learned_up_to(std::uint64_t images);
+  /// Never gives this id to an inspection, nor one before it: the journal knows it from a database
+  /// that was here before.
+  void pass_over(std::int64_t id);
 
   /// Scores of a task's last inspections with this verdict, newest first, at most n or 100,000.
   std::vector<float> scores(std::string_view task, std::string_view verdict, std::size_t n);

@@ -15,6 +15,7 @@ constexpr std::int64_t kVersion = 1;
 
 // keeps       0: neither image nor map, 1: one of them, 2: the same, and a person said "defect"
 // kept_bytes  of image and map
+// learned     0: not, else store.cc
 // reserved    the last id that may have been given away (store.cc)
 //
 // Images and maps stand in tables of their own, so that a list reads none of their pages.

@@ -1551,7 +1551,7 @@ class DurabilityTest(ServiceTest):
         done = self.run_command("learn", memory, folder, "--task", "p2")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("10 lessons", done.stderr)
-        self.assertFalse(os.path.exists(memory + ".journal"))
+        self.assertEqual(json.loads(self.run_command("info", memory, "--json").stdout)["journal"], 0)
         again = self.start()
         self.assertEqual(self.known(again), 53)
         again.kill()
@@ -1561,8 +1561,8 @@ class DurabilityTest(ServiceTest):
         os.remove(memory)  # the journal of a memory that is gone is not taken for a new one's
         done = self.run_command("learn", memory, folder, "--task", "p2", *serving.SMALL)
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn("holds 1 lesson", done.stderr)
-        self.refuse_to_start(["holds 1 lesson"])
+        self.assertIn("lessons learned into another version", done.stderr)
+        self.refuse_to_start(["lessons learned into another version"])
         self.assertFalse(os.path.exists(memory))
 
     def test_feedback_is_learned_every_time_and_once(self):
@@ -1578,7 +1578,9 @@ class DurabilityTest(ServiceTest):
         self.assertEqual(after["held_out"], before["held_out"])
         service.good("POST", "/v1/inspections/%d/feedback" % seen[0]["id"], {"label": "defect"})
         service.kill()
-        # As if the power had gone before the database had it; the journal knows better.
+        self.assertEqual(self.run_command("learn", service.memory, self.one_image(), "--task", "p1").returncode, 0)
+        # As if the power had gone before the database had it; the journal knows better, also when another command
+        # has taken it up since.
         with sqlite3.connect(service.memory + ".db") as database:
             database.execute(
                 "UPDATE inspection SET learned = 0, feedback = '', feedback_time = '' WHERE id <> ?", (seen[0]["id"],)
@@ -1592,6 +1594,51 @@ class DurabilityTest(ServiceTest):
         said = again.good("POST", "/v1/inspections/%d/feedback" % seen[3]["id"], {"label": "good"})
         self.assertTrue(said["learned"])
         self.assertEqual(again.tasks()["p0"]["images"], before["images"] + 7)
+
+    def one_image(self):
+        path = os.path.join(self.folder, "one.png")
+        with open(path, "wb") as file:
+            file.write(picture(1, 77))
+        return path
+
+    def test_what_an_older_copy_does_not_know_can_be_taught_again(self):
+        service = self.start_learned()
+        seen = service.good("POST", "/v1/inspections", picture(0, 900), task="p0")
+        self.assertEqual(service.stop(), 0)
+        with open(service.memory, "rb") as file:
+            copy = file.read()
+        service = self.start()
+        before = service.tasks()["p0"]["images"]
+        path = "/v1/inspections/%d/feedback" % seen["id"]
+        service.good("POST", path, {"label": "good"})
+        self.assertEqual(service.tasks()["p0"]["images"], before + 1)
+        self.assertEqual(service.stop(), 0)
+        service = self.start()  # as it was: learned
+        self.assertTrue(service.good("GET", "/v1/inspections/%d" % seen["id"])["learned"])
+        self.assertEqual(service.stop(), 0)
+        with open(service.memory, "wb") as file:
+            file.write(copy)
+        service = self.start()
+        self.assertFalse(service.good("GET", "/v1/inspections/%d" % seen["id"])["learned"])
+        self.assertTrue(service.good("POST", path, {"label": "good"})["learned"])
+        self.assertEqual(service.tasks()["p0"]["images"], before + 1)
+
+    def test_another_database_gives_no_id_that_the_journal_knows(self):
+        service = self.start_learned()
+        seen = service.good("POST", "/v1/inspections", picture(0, 900), task="p0")
+        service.good("POST", "/v1/inspections/%d/feedback" % seen["id"], {"label": "good"})
+        service.kill()
+        for end in ["", "-wal", "-shm"]:
+            if os.path.exists(service.memory + ".db" + end):
+                os.remove(service.memory + ".db" + end)
+        service = self.start()
+        other = service.good("POST", "/v1/inspections", picture(0, 901, defect=True), task="p0")
+        self.assertGreater(other["id"], seen["id"])
+        self.assertFalse(service.good("GET", "/v1/inspections/%d" % other["id"])["learned"])
+        os.remove(service.memory + ".db")
+        reply = service.ask("POST", "/v1/inspections", picture(0, 902))
+        self.assertEqual((reply.status, reply.json()["id"]), (200, None))
+        self.assertIn("removed", service.good("GET", "/v1/status")["unkept"])
 
     def test_thresholds_are_the_memorys(self):
         """Whoever opens the memory goes by the threshold that was set, before it is saved and after."""

@@ -9,7 +9,7 @@ namespace {
 
 TEST(TaskName, MayBeAnythingThatCanBeRead) {
   for (const char* name :
-       {"bottle", "M8 x 20", "a/b", "..", "=1+1", "naïve ünï", "Größe 3", "Ελληνικά", "Кириллица",
+       {"bottle", "M8 x 20", "a/b", "...", "=1+1", "naïve ünï", "Größe 3", "Ελληνικά", "Кириллица",
         "ガラス瓶", "병뚜껑", "बोतल", "বোতল", "ढ़", "עברית", "ขวด", "🙂🍾",
         "<script>alert(1)</script>", "x\u0302"}) {  // the last has no character of its own
     EXPECT_EQ(task_name_fault(name), "") << name;
@@ -19,6 +19,8 @@ TEST(TaskName, MayBeAnythingThatCanBeRead) {
 
 TEST(TaskName, HasALength) {
   EXPECT_NE(task_name_fault(""), "");
+  EXPECT_NE(task_name_fault("."), "");  // these two cannot stand in a path
+  EXPECT_NE(task_name_fault(".."), "");
   EXPECT_NE(task_name_fault(std::string(201, 'x')), "");
 }
 

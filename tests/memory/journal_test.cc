@@ -367,6 +367,7 @@ TEST_F(JournalSampleTest, WhatTheMemoryHasIsNotTakenAgain) {
   {
     const auto opened = open(kOther);
     EXPECT_FALSE(opened.torn);
+    EXPECT_EQ(opened.folded, sample_.records);  // whoever keeps what follows from them sees them
     EXPECT_TRUE(opened.records.empty());
     opened.journal->append("new");
   }
@@ -384,6 +385,7 @@ TEST_F(JournalSampleTest, WhatCameAfterIsTaken) {
   EXPECT_EQ(read_journal(path_, kOther, folded_).mark.records, sample_.records.size());
   {
     const auto opened = open(kOther);
+    EXPECT_EQ(opened.folded.size(), sample_.records.size() - 2);
     EXPECT_EQ(opened.records, last);
     opened.journal->append("new");
     EXPECT_EQ(opened.journal->mark().records, sample_.records.size() + 1);
@@ -554,6 +556,7 @@ TEST_F(JournalTest, RestartIsAtomic) {
     disk_.reset();
     const auto again = open(kOther);
     EXPECT_TRUE(again.records.empty());
+    again.journal->restart(kOther);
     again.journal->append("next");
     EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 2);
   }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <thread>
@@ -395,6 +396,48 @@ TEST_F(LineTest, WhatWasCalledGoodIsLearnedEveryTime) {
   EXPECT_EQ(replayed, ids);
 }
 
+// Only a service has the store that follows from the journal: what an offline command took up, it
+// is still told of.
+TEST_F(LineTest, WhatOthersTookUpIsStillTold) {
+  {
+    Line line(options(), threads_);
+    const std::vector<std::uint8_t> bytes = encode_png(picture(1, 1));
+    const Patches patches = line.extractor().extract(picture(1, 1), threads_);
+    Lesson lesson;
+    lesson.task = "one";
+    lesson.image = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    lesson.inspection = 77;
+    line.take(lesson, patches.vectors.view(), threads_);
+  }
+  for (int i = 0; i < 2; ++i) Detector::open(options().memory).save(options().memory);
+  {
+    Line line(options(), threads_);
+    EXPECT_EQ(line.unsaved(), 0u);
+    ASSERT_EQ(line.good().size(), 1u);
+    EXPECT_EQ(line.good()[0].first, 77);
+    learn_all(line, 0, 1);
+  }
+  Line line(options(), threads_);  // and again, until the journal is begun anew
+  EXPECT_EQ(line.unsaved(), 1u);
+  EXPECT_EQ(line.good().size(), 1u);
+  line.fold(threads_);
+  EXPECT_EQ(line.memory()->tasks()[0].images, 1u);
+}
+
+// Also when there is nothing to save.
+TEST_F(LineTest, AtTheEndTheFileIsThere) {
+  Line line(options(), threads_);
+  learn_all(line, 0, 2);
+  line.fold(threads_);
+  fs::remove(options().memory);
+  line.fold(threads_);
+  expect_same(Memory::open(options().memory), *line.memory());
+  fs::remove(options().memory);
+  std::ofstream(options().memory) << "another's";
+  EXPECT_THROW(line.fold(threads_), Error);
+  expect_same(Memory::open(options().memory + ".served"), *line.memory());
+}
+
 // Whatever becomes of an update, the two copies stay alike.
 TEST_F(LineTest, AFailedUpdateIsInNeitherCopy) {
   Line line(options(), threads_);
@@ -440,7 +483,11 @@ TEST_F(LineTest, OtherCommandsTakeTheJournalUp) {
     how.task = "offline";
     detector.learn({more}, how, threads_);
     detector.save(options().memory);
-    EXPECT_FALSE(fs::exists(options().memory + ".journal"));
+  }
+  {
+    std::size_t lessons = 1;
+    Detector::open(options().memory, "", &lessons);
+    EXPECT_EQ(lessons, 0u);  // they are in the file, which says so
   }
   const Line line(options(), threads_);
   EXPECT_EQ(line.unsaved(), 0u);

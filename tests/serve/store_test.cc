@@ -347,12 +347,41 @@ TEST_F(StoreTest, FeedbackIsWrittenAtOnceAndOthersAreNot) {
   EXPECT_TRUE(store.feedback(id, "", ""));
   EXPECT_EQ(store.find(id)->feedback, "");
   EXPECT_FALSE(store.feedback(id + 1, "good", kTime));
-  store.called_good({{id, kTime}, {id + 1, kTime}});  // there is no other
+  store.called_good({{id, {kTime, 7}}, {id + 1, {kTime, 8}}});  // there is no other
   EXPECT_EQ(elsewhere("SELECT count(*) FROM inspection WHERE learned AND feedback = 'good'"), 1);
   EXPECT_TRUE(store.feedback(id, "defect", kTime));
-  store.called_good({{id, kTime}});  // what a person said since stays
+  store.called_good({{id, {kTime, 7}}});  // what a person said since stays
   EXPECT_EQ(store.find(id)->feedback, "defect");
+  store.learned_up_to(7);
   EXPECT_TRUE(store.find(id)->learned);
+  store.learned_up_to(6);  // an older copy of the memory
+  EXPECT_FALSE(store.find(id)->learned);
+}
+
+TEST_F(StoreTest, IdsThatTheJournalKnowsAreNotGivenAgain) {
+  std::int64_t given = 0;
+  {
+    Store store(path_);
+    store.pass_over(41);
+    given = add(store, inspection());
+    EXPECT_EQ(given, 42);
+    store.pass_over(7);
+    store.pass_over(std::numeric_limits<std::int64_t>::max());
+    EXPECT_EQ(add(store, inspection()), 43);
+  }
+  Store again(path_);
+  EXPECT_GT(add(again, inspection()), 43);
+}
+
+TEST_F(StoreTest, AFileThatIsGoneKeepsNothing) {
+  Store store(path_);
+  add(store, inspection());
+  fs::rename(path_, path_ + ".away");
+  EXPECT_EQ(kind_of_refusal([&] { add(store, inspection()); }), "input");
+  EXPECT_EQ(kind_of_refusal([&] { store.feedback(1, "good", kTime); }), "input");
+  EXPECT_EQ(kind_of_refusal([&] { store.called_good({{1, {kTime, 1}}}); }), "input");
+  fs::rename(path_ + ".away", path_);
+  EXPECT_GT(add(store, inspection()), 1);
 }
 
 TEST_F(StoreTest, RowsAreWrittenByNumberByTimeAndByFlush) {
