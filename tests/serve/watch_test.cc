@@ -254,7 +254,10 @@ TEST_F(WatchTest, AFolderThatGoesAndComesBack) {
   put("one.png");
   ASSERT_TRUE(wait_taken(1));
   for (const bool moved : {true, false}) {
-    notes_.clear();
+    {
+      const std::lock_guard lock(mutex_);
+      notes_.clear();
+    }
     if (moved) {
       fs::rename(folder_, base_ / "elsewhere");
       std::ofstream(base_ / "elsewhere" / "stray.png") << "x";
