@@ -1014,10 +1014,11 @@ class HostileTest(ServiceTest):
             for _ in range(5):
                 self.serves("300 connections are open")
             # A request that trickles in is served, and holds up nobody.
-            slow = idle[0]
+            slow = self.service.connect()  # one of its own: those above may have been idle for too long by now
+            idle.append(slow)
             whole = self.post(self.image, more="Content-Length: %d\r\nConnection: close\r\n" % len(self.image))
-            for at in range(0, len(whole), len(whole) // 12 + 1):
-                slow.sendall(whole[at : at + len(whole) // 12 + 1])
+            for at in range(0, len(whole), len(whole) // 6 + 1):
+                slow.sendall(whole[at : at + len(whole) // 6 + 1])
                 self.serves("a slow writer")
             answer = b""
             while True:
