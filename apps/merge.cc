@@ -56,14 +56,16 @@ void run(const MergeCommand& command) {
                                           : open_detector(path, command.backbone).memory().copy());
     if (command.capacity == 0) capacity = std::max(capacity, parts.back().capacity());
   }
-  const bool is_replaced = !is_merged && std::filesystem::exists(out);
-  if (is_replaced) folded = open_saved(out).folded;
-  if (is_replaced && !open_saved(out).records.empty()) {
-    throw Error(
-        Error::Kind::kInput,
-        fmt::format("{}: a service has taught it what is in its journal alone, and would be "
-                    "lost; merge it as well, or name another file",
-                    command.out));
+  if (!is_merged && std::filesystem::exists(out)) {
+    const SavedMemory replaced = open_saved(out);
+    if (!replaced.records.empty()) {
+      throw Error(
+          Error::Kind::kInput,
+          fmt::format("{}: a service has taught it what is in its journal alone, and would be "
+                      "lost; merge it as well, or name another file",
+                      command.out));
+    }
+    folded = replaced.folded;
   }
   Memory merged = std::move(parts[0]);
   for (std::size_t i = 1; i < parts.size(); ++i) {
