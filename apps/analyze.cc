@@ -23,11 +23,11 @@ struct BoundCommand {
 
 void run(BoundCommand& command) {
   command.data.open();
-  Threads threads(command.common.threads);
+  Compute compute(command.common.threads);
   std::vector<Bound> bounds;
   {
     ProgressLine progress("measuring the bound");
-    bounds = analyze_bound(command.data.evaluation, command.options, threads, progress.callback());
+    bounds = analyze_bound(command.data.evaluation, command.options, compute, progress.callback());
   }
   if (command.common.json) {
     nlohmann::json list = nlohmann::json::array();
@@ -66,7 +66,7 @@ struct CompareCommand {
 
 void run(CompareCommand& command) {
   command.data.open();
-  Threads threads(command.common.threads);
+  Compute compute(command.common.threads);
   const auto with = [&](const std::string& method) {
     Setting setting = command.setting;
     setting.method = method;
@@ -77,7 +77,7 @@ void run(CompareCommand& command) {
   std::vector<Likeness> rows;
   {
     ProgressLine progress("comparing coresets");
-    rows = analyze_compare(command.data.evaluation, settings, with(command.reference), threads,
+    rows = analyze_compare(command.data.evaluation, settings, with(command.reference), compute,
                            progress.callback());
   }
   if (command.common.json) {

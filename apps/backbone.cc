@@ -15,8 +15,8 @@
 #include "base/random.h"
 #include "commands.h"
 #include "common.h"
+#include "contcore/compute.h"
 #include "contcore/error.h"
-#include "contcore/threads.h"
 #include "progress_line.h"
 
 namespace contcore::app {

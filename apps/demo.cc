@@ -60,14 +60,14 @@ struct Picture {
 
 std::string kind_of(const std::string& file) { return fs::path(file).parent_path().filename(); }
 
-Result inspect(const Detector& detector, const std::vector<std::string>& files, Threads& threads,
+Result inspect(const Detector& detector, const std::vector<std::string>& files, Compute& compute,
                const std::function<void(const Detector::Inspected&)>& each) {
   Result result;
   std::vector<float> good;
   std::vector<float> defects;
   InspectOptions options;
   options.map = static_cast<bool>(each);
-  detector.inspect(files, options, threads, [&](Detector::Inspected& item) {
+  detector.inspect(files, options, compute, [&](Detector::Inspected& item) {
     if (!item.error.empty()) throw Error(Error::Kind::kInternal, item.error);
     const bool defect = kind_of(item.file) != "good";
     (defect ? defects : good).push_back(item.seen.score);
@@ -77,7 +77,7 @@ Result inspect(const Detector& detector, const std::vector<std::string>& files, 
     return !stop_asked();
   });
   stop_if_asked();
-  result.auroc = rank(good, defects, threads).auroc.value_or(std::nan(""));
+  result.auroc = rank(good, defects, compute).auroc.value_or(std::nan(""));
   return result;
 }
 
@@ -202,7 +202,7 @@ std::string own_name() {
 
 void run(const DemoCommand& command) {
   const Stopwatch watch;
-  Threads threads(command.threads);
+  Compute compute(command.threads);
   DetectorOptions options;
   options.backbone = command.backbone;
   options.capacity = kCapacity;
@@ -229,7 +229,7 @@ void run(const DemoCommand& command) {
     {
       ProgressLine progress("learning " + names[s]);
       learn.progress = progress.callback();
-      detector.learn(find_images({products + "/" + names[s] + "/train/good"}), learn, threads);
+      detector.learn(find_images({products + "/" + names[s] + "/train/good"}), learn, compute);
     }
     std::vector<Result> row;
     for (std::size_t t = 0; t <= s; ++t) {
@@ -244,7 +244,7 @@ void run(const DemoCommand& command) {
         pictures.push_back({names[t], kind, file});
       };
       const bool last = s + 1 == names.size();
-      row.push_back(inspect(detector, find_images({products + "/" + names[t] + "/test"}), threads,
+      row.push_back(inspect(detector, find_images({products + "/" + names[t] + "/test"}), compute,
                             last ? std::function<void(const Detector::Inspected&)>(show)
                                  : std::function<void(const Detector::Inspected&)>()));
     }

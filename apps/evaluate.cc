@@ -217,7 +217,7 @@ void run(EvaluateCommand& command) {
       command.orders.empty() ? std::vector<std::string>{""} : command.orders;
   const std::size_t total = settings.size() * backbones.size() * orders.size();
 
-  Threads threads(command.common.threads);
+  Compute compute(command.common.threads);
   std::vector<RunResult> results;
   std::size_t from_cache = 0;
   for (const std::string& backbone : backbones) {
@@ -233,7 +233,7 @@ void run(EvaluateCommand& command) {
         const Stopwatch watch;
         try {
           ProgressLine progress(name);
-          results.push_back(evaluation.run(setting, threads, progress.callback(), &cached));
+          results.push_back(evaluation.run(setting, compute, progress.callback(), &cached));
         } catch (const Error& error) {
           if (error.kind() == Error::Kind::kCancelled && !options.cache.empty()) {
             note("finished runs are in the cache; the same command goes on from there");

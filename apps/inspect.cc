@@ -237,14 +237,14 @@ void run(const InspectCommand& command) {
   }
   const std::vector<std::string> files = find_images(command.images);
   Detector detector = open_detector(command.memory, command.backbone);
-  Threads threads(command.common.threads);
-  if (command.use != 0) detector.shrink(command.use, threads);
+  Compute compute(command.common.threads);
+  if (command.use != 0) detector.shrink(command.use, compute);
   const fs::path common = common_folder(files);
   Count count;
   std::size_t done = 0;
   const Stopwatch watch;
   ProgressLine progress(fmt::format("inspecting {}", counted(files.size(), "image")));
-  detector.inspect(files, command.options, threads, [&](Detector::Inspected& item) {
+  detector.inspect(files, command.options, compute, [&](Detector::Inspected& item) {
     std::string picture;
     if (item.error.empty() && !command.heatmaps.empty()) {
       picture = place_of(command.heatmaps, common, item.file, ".png");

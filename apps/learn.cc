@@ -153,14 +153,14 @@ void run(LearnCommand& command) {
   if (exists) check_settings(command, detector);
   if (!exists) note(fmt::format("new memory, backbone {}", detector.backbone_text()));
 
-  Threads threads(command.common.threads);
+  Compute compute(command.common.threads);
   const Stopwatch watch;
   const PeakMemory peak;
   LearnReport report;
   {
     ProgressLine progress(fmt::format("learning {}", counted(files.size(), "image")));
     command.options.progress = progress.callback();
-    report = detector.learn(files, command.options, threads);
+    report = detector.learn(files, command.options, compute);
   }
   for (const SkippedImage& image : report.skipped) note("left out: " + image.reason);
   stop_if_asked();

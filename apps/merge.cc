@@ -40,7 +40,7 @@ void run(const MergeCommand& command) {
   check_writable(command.out);
   const FileLock lock(command.out);
   refuse_orphans(command.out);
-  Threads threads(command.common.threads);
+  Compute compute(command.common.threads);
   std::vector<Memory> parts;
   std::size_t capacity = command.capacity;
   const std::string out = real_path(command.out);
@@ -70,7 +70,7 @@ void run(const MergeCommand& command) {
   Memory merged = std::move(parts[0]);
   for (std::size_t i = 1; i < parts.size(); ++i) {
     try {
-      merged = Memory::merge(merged, parts[i], capacity, threads);
+      merged = Memory::merge(merged, parts[i], capacity, compute);
     } catch (const Error& error) {
       throw Error(error.kind(), fmt::format("{}: {}", command.memories[i], error.what()));
     }

@@ -10,10 +10,10 @@
 
 #include "commands.h"
 #include "common.h"
+#include "contcore/compute.h"
 #include "contcore/error.h"
 #include "contcore/nearest.h"
 #include "contcore/npy.h"
-#include "contcore/threads.h"
 #include "progress_line.h"
 
 namespace contcore::app {
@@ -109,21 +109,21 @@ void run(const NearestCommand& command) {
   }
   check_k(command.k, memory.view().rows, queries.view().rows);
 
-  Threads threads(command.common.threads);
+  Compute compute(command.common.threads);
   const Stopwatch watch;
   NearestResult result;
   {
     ProgressLine progress("searching");
-    const NearestIndex index(memory.view(), threads, command.memory);
+    const NearestIndex index(memory.view(), compute, command.memory);
     stop_if_asked();
-    result = index.search(queries.view(), command.k, threads, command.queries, progress.callback());
+    result = index.search(queries.view(), command.k, compute, command.queries, progress.callback());
   }
   Summary summary;
   summary.seconds = watch.seconds();
   summary.queries = queries.view().rows;
   summary.memory = memory.view().rows;
   summary.dimension = memory.view().cols;
-  summary.threads = threads.count();
+  summary.threads = compute.threads().count();
   const auto& distances = result.distances;
   summary.largest = static_cast<double>(*std::max_element(distances.begin(), distances.end()));
   summary.mean = std::accumulate(distances.begin(), distances.end(), 0.0) /

@@ -14,12 +14,12 @@
 #include "base/rows.h"
 #include "commands.h"
 #include "common.h"
+#include "contcore/compute.h"
 #include "contcore/error.h"
 #include "contcore/greedy.h"
 #include "contcore/nearest.h"
 #include "contcore/npy.h"
 #include "contcore/samplers.h"
-#include "contcore/threads.h"
 #include "progress_line.h"
 
 namespace contcore::app {
@@ -125,32 +125,32 @@ std::vector<std::int64_t> reservoir_sample(std::size_t rows, std::size_t count,
 }
 
 GreedyResult pick(const SampleCommand& command, VectorView points, VectorView base,
-                  GreedyOptions options, Threads& threads) {
+                  GreedyOptions options, Compute& compute) {
   ProgressLine progress("picking");
   options.progress = progress.callback();
-  if (command.method == "greedy") return greedy_sample(points, base, options, threads);
+  if (command.method == "greedy") return greedy_sample(points, base, options, compute);
   // Not all of the others look at every value, and none knows the file's name.
   check_finite(points, command.points);
-  if (command.method == "patchcore") return patchcore_sample(points, options, threads);
+  if (command.method == "patchcore") return patchcore_sample(points, options, compute);
   GreedyResult result;
   if (command.method == "random") {
     result.picks = random_sample(points.rows, options.count, options.seed);
   } else if (command.method == "reservoir") {
     result.picks = reservoir_sample(points.rows, options.count, options.seed);
   } else {
-    result.picks = herding_sample(points, options.count, threads, options.progress);
+    result.picks = herding_sample(points, options.count, compute, options.progress);
   }
   return result;
 }
 
 // The search is called directly, not through cover(), to show its progress and to stop on Ctrl-C.
 float covering_radius(const SampleCommand& command, VectorView points,
-                      const std::vector<std::int64_t>& picks, Threads& threads) {
+                      const std::vector<std::int64_t>& picks, Compute& compute) {
   ProgressLine progress("measuring the covering radius");
   const Vectors picked = gather(points, picks);
-  const NearestIndex index(picked.view(), threads, command.points);
+  const NearestIndex index(picked.view(), compute, command.points);
   const NearestResult nearest =
-      index.search(points, 1, threads, command.points, progress.callback());
+      index.search(points, 1, compute, command.points, progress.callback());
   return *std::max_element(nearest.distances.begin(), nearest.distances.end());
 }
 
@@ -218,15 +218,15 @@ void run(const SampleCommand& command) {
   const std::size_t wanted = picks_wanted(command, summary.rows);
   const GreedyOptions options = greedy_options(command, wanted, summary.rows);
 
-  Threads threads(command.common.threads);
-  summary.threads = threads.count();
+  Compute compute(command.common.threads);
+  summary.threads = compute.threads().count();
   const Stopwatch watch;
-  GreedyResult result = pick(command, points.view(), base.view(), options, threads);
+  GreedyResult result = pick(command, points.view(), base.view(), options, compute);
   summary.seconds = watch.seconds();
   stop_if_asked();
   // PatchCore's own radius is one of its projection.
   if (command.method != "greedy") {
-    result.covering_radius = covering_radius(command, points.view(), result.picks, threads);
+    result.covering_radius = covering_radius(command, points.view(), result.picks, compute);
   }
 
   outputs.write(command.out, [&](const std::string& path) { write_npy(path, result.picks); });

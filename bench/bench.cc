@@ -18,12 +18,12 @@
 #include <vector>
 
 #include "base/random.h"
+#include "contcore/compute.h"
 #include "contcore/error.h"
 #include "contcore/greedy.h"
 #include "contcore/memory.h"
 #include "contcore/nearest.h"
 #include "contcore/npy.h"
-#include "contcore/threads.h"
 #include "coreset/kernels.h"
 #include "coreset/sketch.h"
 #include "coreset/synthetic.h"
@@ -46,9 +46,9 @@ double best_of(int times, const std::function<void()>& work) {
 
 // The plain loop, as well as it can be written: one pass over the points for each pick, with
 // distance, minimum and arg-max fused, four points at a time in registers, all threads.
-std::vector<std::int64_t> naive_greedy(VectorView points, std::size_t count, Threads& threads) {
+std::vector<std::int64_t> naive_greedy(VectorView points, std::size_t count, Compute& compute) {
   const std::size_t d = points.cols;
-  const std::size_t parts = threads.count();
+  const std::size_t parts = compute.threads().count();
   std::vector<float> nearest(points.rows, std::numeric_limits<float>::infinity());
   struct alignas(64) Best {
     float value;
@@ -56,7 +56,7 @@ std::vector<std::int64_t> naive_greedy(VectorView points, std::size_t count, Thr
   };
   std::vector<Best> best(parts);
   const auto pass = [&](const float* centre, bool keep) {
-    threads.run(parts, [&](std::size_t part, std::size_t) {
+    compute.threads().run(parts, [&](std::size_t part, std::size_t) {
       const std::size_t end = points.rows * (part + 1) / parts;
       Best mine{-2, 0};
       for (std::size_t i = points.rows * part / parts; i < end; i += 4) {
@@ -76,7 +76,7 @@ std::vector<std::int64_t> naive_greedy(VectorView points, std::size_t count, Thr
                             [](const Best& a, const Best& b) { return a.value < b.value; })
         ->index;
   };
-  const std::vector<float> mean = mean_of(points, threads);
+  const std::vector<float> mean = mean_of(points, compute);
   std::vector<std::int64_t> picks = {static_cast<std::int64_t>(pass(mean.data(), false))};
   while (picks.size() < count) {
     const auto last = static_cast<std::size_t>(picks.back());
@@ -89,7 +89,7 @@ std::vector<std::int64_t> naive_greedy(VectorView points, std::size_t count, Thr
 constexpr std::size_t kPatches = 784;  // of an image
 
 struct Bench {
-  Threads threads;
+  Compute compute;
   nlohmann::json results = nlohmann::json::array();
   bool quick = false;
 
@@ -110,10 +110,10 @@ struct Bench {
     GreedyOptions options;
     options.count = count;
     GreedyResult ours;
-    const double seconds = best_of(9, [&] { ours = greedy_sample(points, {}, options, threads); });
+    const double seconds = best_of(9, [&] { ours = greedy_sample(points, {}, options, compute); });
     std::vector<std::int64_t> theirs;
     const std::size_t naive_count = quick ? std::min<std::size_t>(count, 60) : count;
-    double naive = seconds_of([&] { theirs = naive_greedy(points, naive_count, threads); });
+    double naive = seconds_of([&] { theirs = naive_greedy(points, naive_count, compute); });
     naive *= static_cast<double>(count) / static_cast<double>(naive_count);
     const bool same = std::equal(theirs.begin(), theirs.end(), ours.picks.begin());
     row(what, quick ? "plain loop (part)" : "plain loop", naive, seconds,
@@ -121,9 +121,9 @@ struct Bench {
   }
 
   void search(const std::string& what, VectorView memory, VectorView queries) {
-    const NearestIndex index(memory, threads);
+    const NearestIndex index(memory, compute);
     NearestResult ours;
-    const double seconds = best_of(25, [&] { ours = index.search(queries, 1, threads); });
+    const double seconds = best_of(25, [&] { ours = index.search(queries, 1, compute); });
     faiss::IndexFlatL2 flat(static_cast<faiss::Index::idx_t>(memory.cols));
     flat.add(static_cast<faiss::Index::idx_t>(memory.rows), static_cast<const float*>(memory.data));
     std::vector<float> distances(queries.rows);
@@ -146,7 +146,7 @@ struct Bench {
     LearnHow how;
     how.task = "product";
     how.p = 1.05 * static_cast<double>(m) / static_cast<double>(product.rows);
-    memory.learn(product, how, threads);
+    memory.learn(product, how, compute);
     how.task = "other";
     how.p = 0.1;
     const std::size_t half = other.rows / kPatches / 2;
@@ -158,9 +158,9 @@ struct Bench {
         const VectorView image = other.part((first + i) * kPatches, kPatches);
         const bool beside = i % (half / 5) == half / 10;
         Memory twin = beside ? memory.copy() : Memory(product.cols, m);
-        online.push_back(seconds_of([&] { memory.learn_online(image, how, threads); }));
+        online.push_back(seconds_of([&] { memory.learn_online(image, how, compute); }));
         if (!beside) continue;
-        batch.push_back(seconds_of([&] { twin.learn(image, how, threads); }));
+        batch.push_back(seconds_of([&] { twin.learn(image, how, compute); }));
         same &= twin.radii() == memory.radii() && twin.origins() == memory.origins();
       }
       row(fmt::format("online update, {} product, m = {}", first == 0 ? "new" : "known", m),

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "contcore/threads.h"
+#include "contcore/compute.h"
 #include "coreset/synthetic.h"
 
 int main(int argc, char** argv) {
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::size_t rows = std::strtoull(argv[2], nullptr, 10);
-  Threads threads;
+  Compute compute;
   const SyntheticFeatures product(kDimension, argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 1);
   std::FILE* file = std::fopen(argv[1], "wb");
   if (file == nullptr) {
@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
   for (std::size_t first = 0; first < rows && good; first += kTogether) {
     const std::size_t n = std::min(kTogether, rows - first);
     const std::size_t blocks = (n + SyntheticFeatures::kBlock - 1) / SyntheticFeatures::kBlock;
-    threads.run(blocks, [&](std::size_t b, std::size_t) {
+    compute.threads().run(blocks, [&](std::size_t b, std::size_t) {
       const std::size_t at = b * SyntheticFeatures::kBlock;
       product.make_block(first / SyntheticFeatures::kBlock + b,
                          std::min(SyntheticFeatures::kBlock, n - at), some.row(at));

@@ -6,13 +6,13 @@
 
 int main(int argc, char** argv) try {
   if (argc != 3) return std::fprintf(stderr, "learn_and_score GOOD_FOLDER IMAGE\n"), 2;
-  contcore::Threads threads;
+  contcore::Compute compute;
   contcore::Detector detector(contcore::DetectorOptions{});
   contcore::LearnOptions options;
   options.task = "product";
-  detector.learn(contcore::find_images({argv[1]}), options, threads);
+  detector.learn(contcore::find_images({argv[1]}), options, compute);
   const contcore::Image image = contcore::read_image(argv[2]);
-  const contcore::Inspection seen = detector.inspect(image, {}, threads);
+  const contcore::Inspection seen = detector.inspect(image, {}, compute);
   std::printf("score %.3f: %s\n", static_cast<double>(seen.score),
               seen.rejected ? "defect" : "good");
 } catch (const contcore::Error& error) {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "contcore/compute.h"
 #include "contcore/memory.h"
-#include "contcore/threads.h"
 #include "fuzz.h"
 
 namespace contcore::fuzz {
@@ -21,15 +21,15 @@ inline void use(Memory memory, bool learn) {
     expect(!threshold || !std::isnan(threshold->score));
   }
   if (memory.dimension() > 64) return;
-  static Threads threads(1);
+  static Compute compute(1);
   Vectors patches(3, memory.dimension());
   for (std::size_t i = 0; i < 3 * memory.dimension(); ++i) {
     patches.data()[i] = static_cast<float>(i) / 7;
   }
   memory.recognise(patches.view());
   if (memory.size() > 1) {
-    expect(memory.distances(patches.view(), threads).size() == 3);
-    taken([&] { memory.shrink(memory.size() - 1, threads); });
+    expect(memory.distances(patches.view(), compute).size() == 3);
+    taken([&] { memory.shrink(memory.size() - 1, compute); });
   }
   if (!learn) return;
   taken([&] {
@@ -37,9 +37,9 @@ inline void use(Memory memory, bool learn) {
     how.task = "bottle";
     how.p = 0.5;
     how.time = "now";
-    memory.learn_online(patches.view(), how, threads);
-    memory.learn(patches.view(), how, threads);
-    memory.recalibrate(threads);
+    memory.learn_online(patches.view(), how, compute);
+    memory.learn(patches.view(), how, compute);
+    memory.recalibrate(compute);
     expect(memory.size() > 0 && memory.size() <= memory.capacity());
   });
 }

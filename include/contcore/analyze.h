@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/evaluate.h"
 #include "contcore/progress.h"
-#include "contcore/threads.h"
 
 namespace contcore {
 
@@ -37,7 +37,7 @@ struct BoundOptions {
 /// For T = 2 … the number of classes, at most `most_tasks`. Throws Error (kInput) with fewer than
 /// two classes.
 std::vector<Bound> analyze_bound(const EvaluationOptions& data, const BoundOptions& options,
-                                 Threads& threads, const Progress& progress = {});
+                                 Compute& compute, const Progress& progress = {});
 
 /// How near a method's coreset after the last task is to another's.
 struct Likeness {
@@ -53,7 +53,7 @@ struct Likeness {
 /// method that keeps no vectors.
 std::vector<Likeness> analyze_compare(const EvaluationOptions& data,
                                       const std::vector<Setting>& settings,
-                                      const Setting& reference, Threads& threads,
+                                      const Setting& reference, Compute& compute,
                                       const Progress& progress = {});
 
 }  // namespace contcore

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "contcore/threads.h"
+#include "contcore/compute.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
@@ -18,15 +18,15 @@ struct Cover {
 
 /// How well `by` covers `covered`: exact, through NearestIndex. Throws Error (kInput) if one is
 /// empty or the dimensions differ.
-Cover cover(VectorView covered, VectorView by, Threads& threads);
+Cover cover(VectorView covered, VectorView by, Compute& compute);
 
 /// The Hausdorff distance: the larger of the two directed covering distances.
-float hausdorff(VectorView a, VectorView b, Threads& threads);
+float hausdorff(VectorView a, VectorView b, Compute& compute);
 
 /// The sliced Wasserstein-2 distance: the root of the mean, over seeded random directions, of the
 /// squared Wasserstein-2 distance of the two sets projected on a line. The sets may differ in size.
 double sliced_wasserstein(VectorView a, VectorView b, std::size_t directions, std::uint64_t seed,
-                          Threads& threads);
+                          Compute& compute);
 
 /// How many indices two lists of picks have in common (each list without repeats).
 std::size_t overlap(std::span<const std::int64_t> a, std::span<const std::int64_t> b);

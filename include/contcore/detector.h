@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/embedding.h"
 #include "contcore/image.h"
 #include "contcore/memory.h"
 #include "contcore/progress.h"
-#include "contcore/threads.h"
 
 namespace contcore {
 
@@ -88,13 +88,13 @@ class Detector {
   /// Learns a task from image files. The memory is as before if this throws: kInput when none of
   /// the files can be used, or (strict) one cannot; kCancelled.
   LearnReport learn(const std::vector<std::string>& files, const LearnOptions& options,
-                    Threads& threads);
+                    Compute& compute);
 
   /// Learns one image online (kept back for calibration when its turn comes).
-  void learn_online(const Image& image, const LearnOptions& options, Threads& threads);
+  void learn_online(const Image& image, const LearnOptions& options, Compute& compute);
 
   /// Safe to call from several threads, each with a crew of its own, while nobody learns.
-  Inspection inspect(const Image& image, const InspectOptions& options, Threads& threads) const;
+  Inspection inspect(const Image& image, const InspectOptions& options, Compute& compute) const;
 
   /// Inspects many files, several at a time. `each` is called in the order of the files, never
   /// twice at once but perhaps from another thread, with the image and what was seen, or with the
@@ -107,7 +107,7 @@ class Detector {
     double seconds = 0;
   };
   void inspect(const std::vector<std::string>& files, const InspectOptions& options,
-               Threads& threads, const std::function<bool(Inspected&)>& each) const;
+               Compute& compute, const std::function<bool(Inspected&)>& each) const;
 
   const Memory& memory() const;
   /// What it took up of a journal is in the file then, which says so; the journal is the service's
@@ -116,7 +116,7 @@ class Detector {
   void save(const std::string& path) const;
 
   /// A detector with a smaller memory (Memory::shrink) in place of this one's.
-  void shrink(std::size_t count, Threads& threads);
+  void shrink(std::size_t count, Compute& compute);
 
   /// What the backbone is, for people: its name, layers and the size of its input.
   std::string backbone_text() const;

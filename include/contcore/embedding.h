@@ -5,7 +5,7 @@
 #include <span>
 
 #include "contcore/backbone.h"
-#include "contcore/threads.h"
+#include "contcore/compute.h"
 
 namespace contcore {
 
@@ -26,6 +26,6 @@ struct PatchEmbedding {
 /// several threads at once, each with a crew of its own. Throws Error (kUsage) for a dimension of
 /// 0, an even neighbourhood or an empty map.
 void embed(std::span<const FeatureMap> maps, const PatchEmbedding& how, float* out,
-           Threads& threads);
+           Compute& compute);
 
 }  // namespace contcore

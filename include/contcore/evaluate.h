@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/dataset.h"
 #include "contcore/image.h"
 #include "contcore/progress.h"
 #include "contcore/schedule.h"
-#include "contcore/threads.h"
 
 namespace contcore {
 
@@ -130,7 +130,7 @@ class Evaluation {
   /// unknown method or parameters out of range, kInput for an image that cannot be read, a mask
   /// that is missing or of another size; kCancelled. `from_cache` says whether the result is of an
   /// earlier run.
-  RunResult run(const Setting& setting, Threads& threads, const Progress& progress = {},
+  RunResult run(const Setting& setting, Compute& compute, const Progress& progress = {},
                 bool* from_cache = nullptr);
 
   struct Parts;  // for the analyses

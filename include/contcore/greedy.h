@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/progress.h"
-#include "contcore/threads.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
@@ -67,6 +67,6 @@ struct GreedyResult {
 /// Cost: one pass over the points to sketch them, then at the most points × picks sketch
 /// distances (on real features about half) and a few full distances for each point.
 GreedyResult greedy_sample(VectorView points, VectorView base, const GreedyOptions& options,
-                           Threads& threads);
+                           Compute& compute);
 
 }  // namespace contcore

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/progress.h"
-#include "contcore/threads.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
@@ -124,28 +124,28 @@ class Memory {
   /// The memory is as before if this throws: kInput on features that are not finite, too large to
   /// be told from others (norms above 1e18) or of another dimension, and as check_task();
   /// kCancelled; std::bad_alloc.
-  void learn(VectorView features, const LearnHow& how, Threads& threads);
+  void learn(VectorView features, const LearnHow& how, Compute& compute);
 
   /// The same, to the last bit, for a few features at a time (an image) and fast: the work that the
   /// last update left is kept and only brought up to date. One search for each feature (share), or
   /// O(n·m·D) for n picks instead of O(m²·D) (paper; with q < 0.5 it is learn()). Not to be
   /// stopped: progress is not called. The memory is as before if this throws, as with learn().
-  void learn_online(VectorView features, const LearnHow& how, Threads& threads);
+  void learn_online(VectorView features, const LearnHow& how, Compute& compute);
 
   /// Distance of each patch to its nearest vector. The first call after a change builds an index.
   /// Safe to call from several threads, each with a crew of its own, while nobody learns. Throws
   /// Error (kInput) when the memory is empty.
-  std::vector<float> distances(VectorView patches, Threads& threads) const;
+  std::vector<float> distances(VectorView patches, Compute& compute) const;
 
   /// Keeps good images that were not learned, to calibrate with: of each a few patches and its
   /// mean, inside a fixed budget (capacity / 10 vectors, at least 1000) that the tasks share; at
   /// most 64 images a task. `ends[i]` is the row behind the patches of image i. `task` must have
   /// been learned. The memory is as before if this throws.
   void hold_out(VectorView patches, std::span<const std::size_t> ends, const std::string& task,
-                Threads& threads);
+                Compute& compute);
 
   /// Scores the held-out patches again: after learning, before the next three are asked for.
-  void recalibrate(Threads& threads);
+  void recalibrate(Compute& compute);
 
   /// Sets the threshold of a task by hand, or (neither given) leaves it to the held-out images
   /// again. Throws Error (kUsage) for a task that is not there and for numbers that are none: a
@@ -166,11 +166,11 @@ class Memory {
   /// A smaller memory: smaller shares; or (paper) the first `count` vectors where the memory's
   /// order is a greedy one (one task alone, or q = 0 and consolidated), the greedy coreset of that
   /// size otherwise. The certificate follows.
-  Memory shrink(std::size_t count, Threads& threads) const;
+  Memory shrink(std::size_t count, Compute& compute) const;
 
   /// Both memories' tasks in one of m: equal shares, tasks of the same name joined; or G_m(A ∪ B)
   /// (paper). Throws Error (kInput) when dimension, source or rule differ, or one is empty.
-  static Memory merge(const Memory& a, const Memory& b, std::size_t capacity, Threads& threads);
+  static Memory merge(const Memory& a, const Memory& b, std::size_t capacity, Compute& compute);
 
   /// What the features come from (backbone, preprocessing), for whoever makes them: kept in the
   /// file, never looked at here except that merged memories must agree.

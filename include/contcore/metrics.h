@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/image.h"
-#include "contcore/threads.h"
 
 namespace contcore {
 
@@ -22,7 +22,7 @@ struct Ranking {
   std::optional<double> ap;
   std::optional<double> f1_max;  ///< the largest F1 over all thresholds
 };
-Ranking rank(std::span<const float> good, std::span<const float> defect, Threads& threads);
+Ranking rank(std::span<const float> good, std::span<const float> defect, Compute& compute);
 
 /// A mask of defects: one byte for each pixel, row after row, not 0 where there is a defect.
 struct Mask {
@@ -51,7 +51,7 @@ class PixelScores {
   /// Sorts the defective pixels alone and counts the others between them: for n pixels, d of them
   /// defective, O(n log d) at worst and O(n) in practice, in O(d) memory. The same for any number
   /// of threads. Nothing of what needs both kinds of pixels when there is but one.
-  Measures measure(Threads& threads) const;
+  Measures measure(Compute& compute) const;
 
  private:
   void add_good(std::span<const float> values);

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/progress.h"
-#include "contcore/threads.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
@@ -31,10 +31,10 @@ class NearestIndex {
   /// An index of the vectors, whose ids are 0, 1, 2, … The vectors are not copied and must stay
   /// where they are as long as the index does. Throws Error (kInput) on values that are not finite
   /// (`name` is what the message calls them).
-  NearestIndex(VectorView vectors, Threads& threads, const std::string& name = "memory");
+  NearestIndex(VectorView vectors, Compute& compute, const std::string& name = "memory");
   /// An index of some of them: the id of the vector in rows[i] is i. Throws Error (kUsage) on a row
   /// that is not there, as add() does.
-  NearestIndex(VectorView vectors, const std::vector<std::uint32_t>& rows, Threads& threads);
+  NearestIndex(VectorView vectors, const std::vector<std::uint32_t>& rows, Compute& compute);
   ~NearestIndex();
   NearestIndex(NearestIndex&&) noexcept;
   NearestIndex& operator=(NearestIndex&&) noexcept;
@@ -45,9 +45,9 @@ class NearestIndex {
 
   /// Adds vectors, which also must stay where they are; returns the id of the first, the others
   /// follow. Costs one sketch for each, whatever the size of the index.
-  std::int64_t add(VectorView vectors, Threads& threads, const std::string& name = "vectors");
+  std::int64_t add(VectorView vectors, Compute& compute, const std::string& name = "vectors");
   /// Adds some of them, in the order of `rows`.
-  std::int64_t add(VectorView vectors, const std::vector<std::uint32_t>& rows, Threads& threads);
+  std::int64_t add(VectorView vectors, const std::vector<std::uint32_t>& rows, Compute& compute);
 
   /// Removes vectors by id; the other ids stay as they are. Constant cost for each. Throws Error
   /// (kUsage) on an id that is not there or named twice, and then removes none.
@@ -55,7 +55,7 @@ class NearestIndex {
 
   /// Searches k ≥ 1 neighbours for each query. Safe to call from several threads at once, each with
   /// a crew of its own.
-  NearestResult search(VectorView queries, std::size_t k, Threads& threads,
+  NearestResult search(VectorView queries, std::size_t k, Compute& compute,
                        const std::string& name = "queries", const Progress& progress = {}) const;
 
  private:

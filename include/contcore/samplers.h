@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/greedy.h"
-#include "contcore/threads.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
@@ -40,12 +40,12 @@ class Reservoir {
 /// points. Pick i is the unpicked point nearest to i·mean − (sum of the picks before), the mean and
 /// the sum in float64, the target rounded to float32, distances canonical, ties to the lowest
 /// index. A target is near no point in particular, so each pick costs a distance to every point.
-std::vector<std::int64_t> herding_sample(VectorView points, std::size_t count, Threads& threads,
+std::vector<std::int64_t> herding_sample(VectorView points, std::size_t count, Compute& compute,
                                          const Progress& progress = {});
 
 /// PatchCore's approximate greedy sampling: a seeded random projection to 128 dimensions (none when
 /// there are no more than that), distances to 10 random points averaged as a start, then greedy.
 /// The radii are distances in the projection.
-GreedyResult patchcore_sample(VectorView points, const GreedyOptions& options, Threads& threads);
+GreedyResult patchcore_sample(VectorView points, const GreedyOptions& options, Compute& compute);
 
 }  // namespace contcore

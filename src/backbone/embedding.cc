@@ -303,13 +303,13 @@ struct Scratch {
 };
 
 // Fills the contributions on their own grids, a row of places at a time.
-void contribute(std::vector<Contribution>& others, Threads& threads,
+void contribute(std::vector<Contribution>& others, Compute& compute,
                 std::vector<Scratch>& scratch) {
   std::vector<std::pair<Contribution*, std::size_t>> rows;
   for (Contribution& other : others) {
     for (std::size_t y = 0; y < other.map.height; ++y) rows.emplace_back(&other, y);
   }
-  threads.run(rows.size(), [&](std::size_t i, std::size_t worker) {
+  compute.threads().run(rows.size(), [&](std::size_t i, std::size_t worker) {
     auto& [other, y] = rows[i];
     Scratch& s = scratch[worker];
     for (std::size_t x = 0; x < other->map.width; ++x) {
@@ -322,7 +322,7 @@ void contribute(std::vector<Contribution>& others, Threads& threads,
 }  // namespace
 
 void embed(std::span<const FeatureMap> maps, const PatchEmbedding& how, float* out,
-           Threads& threads) {
+           Compute& compute) {
   check(maps, how);
   const FeatureMap& first = maps[0];
   const LayerMap layer =
@@ -338,9 +338,9 @@ void embed(std::span<const FeatureMap> maps, const PatchEmbedding& how, float* o
     other.values.resize(map.height * map.width * other.outputs());
     others.push_back(std::move(other));
   }
-  std::vector<Scratch> scratch(threads.count());
-  contribute(others, threads, scratch);
-  threads.run(first.height, [&](std::size_t y, std::size_t worker) {
+  std::vector<Scratch> scratch(compute.threads().count());
+  contribute(others, compute, scratch);
+  compute.threads().run(first.height, [&](std::size_t y, std::size_t worker) {
     Scratch& s = scratch[worker];
     for (std::size_t x = 0; x < first.width; ++x) {
       float* const row = out + (y * first.width + x) * how.dimension;

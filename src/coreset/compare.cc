@@ -90,10 +90,10 @@ std::vector<std::int64_t> sorted(std::span<const std::int64_t> indices) {
 
 }  // namespace
 
-Cover cover(VectorView covered, VectorView by, Threads& threads) {
+Cover cover(VectorView covered, VectorView by, Compute& compute) {
   check(covered, "covered set", by, "covering set");
-  const NearestIndex index(by, threads, "covering set");
-  const NearestResult nearest = index.search(covered, 1, threads, "covered set");
+  const NearestIndex index(by, compute, "covering set");
+  const NearestResult nearest = index.search(covered, 1, compute, "covered set");
   Cover result;
   double sum = 0;
   for (const float distance : nearest.distances) {
@@ -104,19 +104,19 @@ Cover cover(VectorView covered, VectorView by, Threads& threads) {
   return result;
 }
 
-float hausdorff(VectorView a, VectorView b, Threads& threads) {
-  return std::max(cover(a, b, threads).largest, cover(b, a, threads).largest);
+float hausdorff(VectorView a, VectorView b, Compute& compute) {
+  return std::max(cover(a, b, compute).largest, cover(b, a, compute).largest);
 }
 
 double sliced_wasserstein(VectorView a, VectorView b, std::size_t directions, std::uint64_t seed,
-                          Threads& threads) {
+                          Compute& compute) {
   if (directions == 0) {
     throw Error(Error::Kind::kUsage, "0 directions measure nothing; ask for at least 1");
   }
   check(a, "first set", b, "second set");
   const Vectors lines = random_directions(directions, a.cols, seed);
   std::vector<double> squared(directions);
-  threads.run(directions, [&](std::size_t i, std::size_t) {
+  compute.threads().run(directions, [&](std::size_t i, std::size_t) {
     squared[i] = squared_wasserstein(sorted_projections(a, lines.row(i), "first set"),
                                      sorted_projections(b, lines.row(i), "second set"));
   });

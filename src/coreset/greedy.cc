@@ -85,12 +85,12 @@ struct Probe {
 
 class Sampler {
  public:
-  Sampler(VectorView points, VectorView base, const GreedyOptions& options, Threads& threads,
+  Sampler(VectorView points, VectorView base, const GreedyOptions& options, Compute& compute,
           const GreedyTuning& tuning)
       : points_(points),
         base_(base),
         options_(options),
-        threads_(threads),
+        compute_(compute),
         tuning_(tuning),
         count_(std::min(options.count, points.rows)) {}
 
@@ -115,7 +115,7 @@ class Sampler {
   // ---- preparation -------------------------------------------------------------------------
 
   void prepare(const std::vector<float>* initial) {
-    sketch_ = Sketch(points_, base_, choose_widths(), threads_);
+    sketch_ = Sketch(points_, base_, choose_widths(), compute_);
     const double d = static_cast<double>(points_.cols);
     const double rows = static_cast<double>(points_.rows);
     const double embed_cost = rows * d * (static_cast<double>(sketch_.total_width()) + 32);
@@ -129,10 +129,10 @@ class Sampler {
     if (options_.progress) {
       progress = [this](double part) { return options_.progress(part * prepared_); };
     }
-    sketches_ = sketch_.embed(points_, options_.points_name, threads_, from_mean ? &mean : nullptr,
+    sketches_ = sketch_.embed(points_, options_.points_name, compute_, from_mean ? &mean : nullptr,
                               progress);
-    base_sketches_ = sketch_.embed(base_, options_.base_name, threads_);
-    workers_.resize(threads_.count());
+    base_sketches_ = sketch_.embed(base_, options_.base_name, compute_);
+    workers_.resize(compute_.threads().count());
     bound_.assign(points_.rows, kInfinity);
     seen_.assign(points_.rows, static_cast<std::uint32_t>(base_.rows));
     base_seen_.assign(base_.rows > 0 ? points_.rows : 0, 0);
@@ -268,17 +268,18 @@ class Sampler {
     const float* centre = centres_.sketch_of(c);
     const float r = sketch_.r(centre, last);
     const float norm = sketch_.norm(centre);
-    threads_.run((points_.rows + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
-      const std::size_t end = std::min(points_.rows, (block + 1) * kBlock);
-      for (std::size_t i = block * kBlock; i < end; ++i) {
-        const float* row = sketches_.row(i);
-        float dot = 0;
-        kernels::add_dots(row, &centre, 1, 0, sketch_.total_width(), &dot);
-        dot += r * sketch_.r(row, last);
-        if (sketch_.norm(row) + norm - 2 * dot >= bound_[i]) continue;
-        bound_[i] = std::min(bound_[i], sketch_.upper(last, row, centre, dot));
-      }
-    });
+    compute_.threads().run(
+        (points_.rows + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
+          const std::size_t end = std::min(points_.rows, (block + 1) * kBlock);
+          for (std::size_t i = block * kBlock; i < end; ++i) {
+            const float* row = sketches_.row(i);
+            float dot = 0;
+            kernels::add_dots(row, &centre, 1, 0, sketch_.total_width(), &dot);
+            dot += r * sketch_.r(row, last);
+            if (sketch_.norm(row) + norm - 2 * dot >= bound_[i]) continue;
+            bound_[i] = std::min(bound_[i], sketch_.upper(last, row, centre, dot));
+          }
+        });
   }
 
   void gather(float threshold) {
@@ -303,19 +304,20 @@ class Sampler {
     dense_ = sketch_.levels() == 0 || (tuning_.adaptive && sketch_fails());
     const std::size_t blocks = (ordered_.size() + kernels::kScanPoints - 1) / kernels::kScanPoints;
     constexpr std::size_t kBlocksEach = 8;
-    threads_.run((blocks + kBlocksEach - 1) / kBlocksEach, [&](std::size_t item, std::size_t w) {
-      const std::size_t end = std::min(blocks, (item + 1) * kBlocksEach);
-      for (std::size_t block = item * kBlocksEach; block < end; ++block) {
-        const std::size_t first = block * kernels::kScanPoints;
-        const std::size_t n = std::min(kernels::kScanPoints, ordered_.size() - first);
-        prefetch(first + 4 * kernels::kScanPoints);
-        if (dense_) {
-          update_dense(ordered_.data() + first, n, threshold, workers_[w]);
-        } else {
-          update_block(ordered_.data() + first, n, threshold, workers_[w]);
-        }
-      }
-    });
+    compute_.threads().run(
+        (blocks + kBlocksEach - 1) / kBlocksEach, [&](std::size_t item, std::size_t w) {
+          const std::size_t end = std::min(blocks, (item + 1) * kBlocksEach);
+          for (std::size_t block = item * kBlocksEach; block < end; ++block) {
+            const std::size_t first = block * kernels::kScanPoints;
+            const std::size_t n = std::min(kernels::kScanPoints, ordered_.size() - first);
+            prefetch(first + 4 * kernels::kScanPoints);
+            if (dense_) {
+              update_dense(ordered_.data() + first, n, threshold, workers_[w]);
+            } else {
+              update_block(ordered_.data() + first, n, threshold, workers_[w]);
+            }
+          }
+        });
     merge_counts();
   }
 
@@ -793,7 +795,7 @@ class Sampler {
     };
     const std::size_t items = (near_.size() + kBatch - 1) / kBatch;
     if (items >= 4) {
-      threads_.run(items, measure);
+      compute_.threads().run(items, measure);
     } else {
       for (std::size_t item = 0; item < items; ++item) measure(item, 0);
     }
@@ -858,7 +860,7 @@ class Sampler {
   VectorView points_;
   VectorView base_;
   const GreedyOptions& options_;
-  Threads& threads_;
+  Compute& compute_;
   const GreedyTuning& tuning_;
   std::size_t count_;
 
@@ -925,15 +927,15 @@ void check(VectorView points, VectorView base, const GreedyOptions& options) {
 }  // namespace
 
 GreedyResult greedy_sample_tuned(VectorView points, VectorView base, const GreedyOptions& options,
-                                 Threads& threads, const GreedyTuning& tuning,
+                                 Compute& compute, const GreedyTuning& tuning,
                                  const std::vector<float>* initial) {
   check(points, base, options);
-  return Sampler(points, base, options, threads, tuning).run(initial);
+  return Sampler(points, base, options, compute, tuning).run(initial);
 }
 
 GreedyResult greedy_sample(VectorView points, VectorView base, const GreedyOptions& options,
-                           Threads& threads) {
-  return greedy_sample_tuned(points, base, options, threads, {});
+                           Compute& compute) {
+  return greedy_sample_tuned(points, base, options, compute, {});
 }
 
 }  // namespace contcore

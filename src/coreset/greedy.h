@@ -21,7 +21,7 @@ struct GreedyTuning {
 /// greedy_sample with a tuning and, where `initial` is given, with squared distances that the
 /// points start from instead of a first pick (used with an empty base only).
 GreedyResult greedy_sample_tuned(VectorView points, VectorView base, const GreedyOptions& options,
-                                 Threads& threads, const GreedyTuning& tuning,
+                                 Compute& compute, const GreedyTuning& tuning,
                                  const std::vector<float>* initial = nullptr);
 
 }  // namespace contcore

@@ -76,11 +76,11 @@ struct Scratch {
 }  // namespace
 
 struct NearestIndex::Index {
-  Index(VectorView vectors, Threads& threads, const std::string& name)
-      : d(vectors.cols), sketch(vectors, {}, choose_widths(vectors), threads), tiles(sketch) {
+  Index(VectorView vectors, Compute& compute, const std::string& name)
+      : d(vectors.cols), sketch(vectors, {}, choose_widths(vectors), compute), tiles(sketch) {
     check(vectors, name);
     std::vector<Vectors> sketches;
-    for_batches(vectors, name, threads, [&](std::size_t, const VectorView&, Vectors s) {
+    for_batches(vectors, name, compute, [&](std::size_t, const VectorView&, Vectors s) {
       sketches.push_back(std::move(s));
     });
     tiles.build(vectors, std::move(sketches), kBatch);
@@ -99,13 +99,13 @@ struct NearestIndex::Index {
 
   // Sketches vectors a batch at a time; use(first, batch, sketches).
   template <typename Use>
-  void for_batches(const VectorView& vectors, const std::string& name, Threads& threads,
+  void for_batches(const VectorView& vectors, const std::string& name, Compute& compute,
                    Use use) const {
     for (std::size_t first = 0; first < vectors.rows; first += kBatch) {
       const VectorView batch = vectors.part(first, std::min(kBatch, vectors.rows - first));
       Vectors sketches;
       try {
-        sketches = sketch.embed(batch, name, threads);
+        sketches = sketch.embed(batch, name, compute);
       } catch (const Error&) {
         throw_bad_row(vectors, name);  // with the row's number in the whole
       }
@@ -113,12 +113,12 @@ struct NearestIndex::Index {
     }
   }
 
-  std::int64_t add(VectorView vectors, Threads& threads, const std::string& name) {
+  std::int64_t add(VectorView vectors, Compute& compute, const std::string& name) {
     check(vectors, name);
     const std::int64_t first_id = next_id;
     know_places();
     std::vector<Vectors> sketches;  // all of them first: nothing is added if one is bad
-    for_batches(vectors, name, threads, [&](std::size_t, const VectorView&, Vectors s) {
+    for_batches(vectors, name, compute, [&](std::size_t, const VectorView&, Vectors s) {
       sketches.push_back(std::move(s));
     });
     for (std::size_t i = 0; i < vectors.rows; ++i) {
@@ -165,29 +165,30 @@ struct NearestIndex::Index {
     }
   }
 
-  NearestResult search(VectorView queries, std::size_t k, Threads& threads, const std::string& name,
+  NearestResult search(VectorView queries, std::size_t k, Compute& compute, const std::string& name,
                        const Progress& progress) const {
     NearestResult result;
     result.k = k;
     result.distances.assign(queries.rows * k, kInfinity);
     result.ids.assign(queries.rows * k, Tiles::kFree);
-    std::vector<Scratch> scratch(threads.count());
-    for_batches(queries, name, threads,
-                [&](std::size_t at, const VectorView& batch, const Vectors& sketches) {
-                  const std::size_t n = batch.rows;
-                  const std::size_t group =
-                      std::clamp<std::size_t>(n / (8 * threads.count()) / 4 * 4, 4, kMostGroup);
-                  threads.run((n + group - 1) / group, [&](std::size_t item, std::size_t worker) {
-                    const std::size_t first = item * group;
-                    search_group(batch, sketches, first, std::min(group, n - first), k,
-                                 scratch[worker], result.distances.data() + (at + first) * k,
-                                 result.ids.data() + (at + first) * k);
-                  });
-                  if (progress &&
-                      !progress(static_cast<double>(at + n) / static_cast<double>(queries.rows))) {
-                    throw Error(Error::Kind::kCancelled, "stopped");
-                  }
-                });
+    std::vector<Scratch> scratch(compute.threads().count());
+    for_batches(
+        queries, name, compute,
+        [&](std::size_t at, const VectorView& batch, const Vectors& sketches) {
+          const std::size_t n = batch.rows;
+          const std::size_t group =
+              std::clamp<std::size_t>(n / (8 * compute.threads().count()) / 4 * 4, 4, kMostGroup);
+          compute.threads().run((n + group - 1) / group, [&](std::size_t item, std::size_t worker) {
+            const std::size_t first = item * group;
+            search_group(batch, sketches, first, std::min(group, n - first), k, scratch[worker],
+                         result.distances.data() + (at + first) * k,
+                         result.ids.data() + (at + first) * k);
+          });
+          if (progress &&
+              !progress(static_cast<double>(at + n) / static_cast<double>(queries.rows))) {
+            throw Error(Error::Kind::kCancelled, "stopped");
+          }
+        });
     for (const Scratch& s : scratch) result.exact += s.exact;
     return result;
   }
@@ -427,11 +428,11 @@ struct NearestIndex::Index {
   std::int64_t next_id = 0;
 };
 
-NearestIndex::NearestIndex(VectorView vectors, Threads& threads, const std::string& name) {
+NearestIndex::NearestIndex(VectorView vectors, Compute& compute, const std::string& name) {
   if (vectors.cols == 0) {
     throw Error(Error::Kind::kInput, fmt::format("{}: vectors of no dimensions", name));
   }
-  index_ = std::make_unique<Index>(vectors, threads, name);
+  index_ = std::make_unique<Index>(vectors, compute, name);
 }
 
 namespace {
@@ -447,16 +448,16 @@ void check_rows(const VectorView& vectors, const std::vector<std::uint32_t>& row
 }  // namespace
 
 NearestIndex::NearestIndex(VectorView vectors, const std::vector<std::uint32_t>& rows,
-                           Threads& threads) {
+                           Compute& compute) {
   check_rows(vectors, rows);
   std::vector<std::uint32_t> first(rows.size());
   std::iota(first.begin(), first.end(), 0U);
   if (rows == first) {
-    *this = NearestIndex(vectors.part(0, rows.size()), threads);
+    *this = NearestIndex(vectors.part(0, rows.size()), compute);
     return;
   }
   const Vectors some = gather(vectors, rows);
-  *this = NearestIndex(some.view(), threads);
+  *this = NearestIndex(some.view(), compute);
   index_->relocate(vectors, rows, 0);
 }
 
@@ -468,29 +469,29 @@ std::size_t NearestIndex::size() const { return index_->tiles.size(); }
 
 std::size_t NearestIndex::dimension() const { return index_->d; }
 
-std::int64_t NearestIndex::add(VectorView vectors, Threads& threads, const std::string& name) {
-  return index_->add(vectors, threads, name);
+std::int64_t NearestIndex::add(VectorView vectors, Compute& compute, const std::string& name) {
+  return index_->add(vectors, compute, name);
 }
 
 std::int64_t NearestIndex::add(VectorView vectors, const std::vector<std::uint32_t>& rows,
-                               Threads& threads) {
+                               Compute& compute) {
   check_rows(vectors, rows);
   const Vectors some = gather(vectors, rows);
-  const std::int64_t first_id = index_->add(some.view(), threads, "vectors");
+  const std::int64_t first_id = index_->add(some.view(), compute, "vectors");
   index_->relocate(vectors, rows, first_id);
   return first_id;
 }
 
 void NearestIndex::drop(std::span<const std::int64_t> ids) { index_->drop(ids); }
 
-NearestResult NearestIndex::search(VectorView queries, std::size_t k, Threads& threads,
+NearestResult NearestIndex::search(VectorView queries, std::size_t k, Compute& compute,
                                    const std::string& name, const Progress& progress) const {
   if (k == 0) throw Error(Error::Kind::kUsage, "k must be at least 1");
   if (queries.cols != index_->d) {
     throw Error(Error::Kind::kInput, fmt::format("{} has {} dimensions, but the memory has {}",
                                                  name, queries.cols, index_->d));
   }
-  return index_->search(queries, k, threads, name, progress);
+  return index_->search(queries, k, compute, name, progress);
 }
 
 }  // namespace contcore

@@ -40,12 +40,12 @@ void check(VectorView points, std::size_t count, const std::string& name) {
 
 // The mean in float64: herding multiplies it by the number of picks, and with it the rounding of a
 // float32. Blocks of rows are summed apart and added in order, whatever the number of threads.
-std::vector<double> precise_mean(VectorView points, Threads& threads) {
+std::vector<double> precise_mean(VectorView points, Compute& compute) {
   const std::size_t d = points.cols;
   const std::size_t blocks = (points.rows + Sketch::kMeanBlock - 1) / Sketch::kMeanBlock;
   std::vector<double> sums(blocks * d, 0.0);
-  Vectors scratch(threads.count(), d);
-  threads.run(blocks, [&](std::size_t block, std::size_t worker) {
+  Vectors scratch(compute.threads().count(), d);
+  compute.threads().run(blocks, [&](std::size_t block, std::size_t worker) {
     const std::size_t end = std::min(points.rows, (block + 1) * Sketch::kMeanBlock);
     for (std::size_t i = block * Sketch::kMeanBlock; i < end; ++i) {
       const float* row = points.row(i, scratch.row(worker));
@@ -85,15 +85,15 @@ bool project_block(VectorView points, const Vectors& panels, std::size_t first, 
 }
 
 Vectors project_randomly(VectorView points, const std::string& name, std::uint64_t seed,
-                         Threads& threads, const Progress& progress) {
+                         Compute& compute, const Progress& progress) {
   const Vectors panels = random_panels(points.cols, seed);
   Vectors out(points.rows, kProjectedWidth);
-  Vectors widened(threads.count(), kernels::kProjectRows * points.cols);
+  Vectors widened(compute.threads().count(), kernels::kProjectRows * points.cols);
   const std::size_t blocks = (points.rows + kernels::kProjectRows - 1) / kernels::kProjectRows;
   std::atomic<bool> bad{false};
   std::atomic<bool> stop{false};
   std::atomic<std::size_t> done{0};
-  threads.run(blocks, [&](std::size_t block, std::size_t worker) {
+  compute.threads().run(blocks, [&](std::size_t block, std::size_t worker) {
     if (stop.load(std::memory_order_relaxed)) return;
     const std::size_t first = block * kernels::kProjectRows;
     if (!project_block(points, panels, first, widened.row(worker), out)) {
@@ -113,7 +113,7 @@ Vectors project_randomly(VectorView points, const std::string& name, std::uint64
 
 // Each point's mean distance to a few random points, squared. Infinities and NaNs pass through: the
 // sampler looks at every value before it uses these.
-std::vector<float> starting_distances(VectorView points, std::uint64_t seed, Threads& threads) {
+std::vector<float> starting_distances(VectorView points, std::uint64_t seed, Compute& compute) {
   constexpr std::size_t kBlock = 64;
   const std::size_t d = points.cols;
   const std::vector<std::int64_t> starts = random_sample(points.rows, kStartingPoints, seed);
@@ -123,35 +123,36 @@ std::vector<float> starting_distances(VectorView points, std::uint64_t seed, Thr
     start_rows[j] = points.row(static_cast<std::size_t>(starts[j]), start_scratch.row(j));
   }
   std::vector<float> squared_means(points.rows);
-  Vectors scratch(threads.count(), d);
-  threads.run((points.rows + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t worker) {
-    const std::size_t end = std::min(points.rows, (block + 1) * kBlock);
-    float squared[kStartingPoints];
-    for (std::size_t i = block * kBlock; i < end; ++i) {
-      const float* row = points.row(i, scratch.row(worker));
-      kernels::squared_distances(&row, 1, start_rows.data(), starts.size(), d, squared);
-      double sum = 0;
-      for (std::size_t j = 0; j < starts.size(); ++j) {
-        sum += static_cast<double>(std::sqrt(squared[j]));
-      }
-      const double mean = sum / static_cast<double>(starts.size());
-      squared_means[i] = static_cast<float>(mean * mean);
-    }
-  });
+  Vectors scratch(compute.threads().count(), d);
+  compute.threads().run(
+      (points.rows + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t worker) {
+        const std::size_t end = std::min(points.rows, (block + 1) * kBlock);
+        float squared[kStartingPoints];
+        for (std::size_t i = block * kBlock; i < end; ++i) {
+          const float* row = points.row(i, scratch.row(worker));
+          kernels::squared_distances(&row, 1, start_rows.data(), starts.size(), d, squared);
+          double sum = 0;
+          for (std::size_t j = 0; j < starts.size(); ++j) {
+            sum += static_cast<double>(std::sqrt(squared[j]));
+          }
+          const double mean = sum / static_cast<double>(starts.size());
+          squared_means[i] = static_cast<float>(mean * mean);
+        }
+      });
   return squared_means;
 }
 
 // Greedy sampling of what is left after the projection, if there was one.
-GreedyResult sample_from_starts(VectorView points, const GreedyOptions& options, Threads& threads) {
+GreedyResult sample_from_starts(VectorView points, const GreedyOptions& options, Compute& compute) {
   // A stream of its own, apart from the projection's.
-  const std::vector<float> initial = starting_distances(points, ~options.seed, threads);
+  const std::vector<float> initial = starting_distances(points, ~options.seed, compute);
   if (std::all_of(initial.begin(), initial.end(), [](float x) { return x == 0; })) {
     // All points coincide, and one of them stands for all.
     GreedyOptions first = options;
     first.start = GreedyOptions::Start::kIndex;
-    return greedy_sample(points, {}, first, threads);
+    return greedy_sample(points, {}, first, compute);
   }
-  return greedy_sample_tuned(points, {}, options, threads, {}, &initial);
+  return greedy_sample_tuned(points, {}, options, compute, {}, &initial);
 }
 
 // The part of the work that the projection is: multiplications for each point, about.
@@ -204,11 +205,11 @@ std::int64_t Reservoir::offer() {
   return static_cast<std::int64_t>(place);
 }
 
-std::vector<std::int64_t> herding_sample(VectorView points, std::size_t count, Threads& threads,
+std::vector<std::int64_t> herding_sample(VectorView points, std::size_t count, Compute& compute,
                                          const Progress& progress) {
   check(points, count, "points");
   const std::size_t d = points.cols;
-  const std::vector<double> mean = precise_mean(points, threads);
+  const std::vector<double> mean = precise_mean(points, compute);
   for (const double value : mean) {
     if (!std::isfinite(value)) throw_bad_row(points, "points");
   }
@@ -216,7 +217,8 @@ std::vector<std::int64_t> herding_sample(VectorView points, std::size_t count, T
   const std::size_t blocks = (points.rows + kHerdingBlock - 1) / kHerdingBlock;
   std::vector<bool> picked(points.rows);
   std::vector<Nearest> nearest(blocks);
-  Vectors widened(points.scalar == Scalar::kFloat32 ? 0 : threads.count() * kHerdingBlock, d);
+  Vectors widened(points.scalar == Scalar::kFloat32 ? 0 : compute.threads().count() * kHerdingBlock,
+                  d);
   std::vector<double> sum(d, 0.0);
   std::vector<float> target(d);
   std::vector<float> scratch(d);
@@ -227,7 +229,7 @@ std::vector<std::int64_t> herding_sample(VectorView points, std::size_t count, T
     for (std::size_t j = 0; j < d; ++j) {
       target[j] = static_cast<float>(number * mean[j] - sum[j]);
     }
-    threads.run(blocks, [&](std::size_t block, std::size_t worker) {
+    compute.threads().run(blocks, [&](std::size_t block, std::size_t worker) {
       const std::size_t first = block * kHerdingBlock;
       const std::size_t n = std::min(kHerdingBlock, points.rows - first);
       const float* rows[kHerdingBlock] = {};
@@ -263,12 +265,12 @@ std::vector<std::int64_t> herding_sample(VectorView points, std::size_t count, T
   return picks;
 }
 
-GreedyResult patchcore_sample(VectorView points, const GreedyOptions& options, Threads& threads) {
+GreedyResult patchcore_sample(VectorView points, const GreedyOptions& options, Compute& compute) {
   check(points, options.count, options.points_name);
   GreedyOptions rest = options;
   rest.start = GreedyOptions::Start::kMean;  // there is no first pick to choose
   rest.start_index = 0;
-  if (points.cols <= kProjectedWidth) return sample_from_starts(points, rest, threads);
+  if (points.cols <= kProjectedWidth) return sample_from_starts(points, rest, compute);
 
   rest.memory_limit = remaining_memory(points, options);
   const double share = projection_share(points.cols, options.count);
@@ -278,8 +280,8 @@ GreedyResult patchcore_sample(VectorView points, const GreedyOptions& options, T
     rest.progress = [&](double part) { return options.progress(share + part * (1 - share)); };
   }
   const Vectors projected =
-      project_randomly(points, options.points_name, options.seed, threads, projecting);
-  return sample_from_starts(projected.view(), rest, threads);
+      project_randomly(points, options.points_name, options.seed, compute, projecting);
+  return sample_from_starts(projected.view(), rest, compute);
 }
 
 }  // namespace contcore

@@ -33,12 +33,12 @@ Vectors pack_panels(const float* matrix, std::size_t d, std::size_t w, std::size
   return packed;
 }
 
-Vectors multiply(const Vectors& a, const Vectors& b, Threads& threads) {
+Vectors multiply(const Vectors& a, const Vectors& b, Compute& compute) {
   const Vectors panels = pack_panels(b.data(), b.rows(), b.cols(), b.cols());
   const std::size_t padded = (b.cols() + kernels::kPanel - 1) / kernels::kPanel * kernels::kPanel;
   Vectors out(a.rows(), padded);
   const std::size_t blocks = (a.rows() + kernels::kProjectRows - 1) / kernels::kProjectRows;
-  threads.run(blocks, [&](std::size_t block, std::size_t) {
+  compute.threads().run(blocks, [&](std::size_t block, std::size_t) {
     const std::size_t first = block * kernels::kProjectRows;
     const std::size_t n = std::min(kernels::kProjectRows, a.rows() - first);
     const float* rows[kernels::kProjectRows];
@@ -48,10 +48,10 @@ Vectors multiply(const Vectors& a, const Vectors& b, Threads& threads) {
   return out;
 }
 
-Vectors transpose(const Vectors& a, Threads& threads) {
+Vectors transpose(const Vectors& a, Compute& compute) {
   constexpr std::size_t kBlock = 32;
   Vectors out(a.cols(), a.rows());
-  threads.run((a.cols() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
+  compute.threads().run((a.cols() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
     const std::size_t j1 = std::min(a.cols(), (block + 1) * kBlock);
     for (std::size_t i0 = 0; i0 < a.rows(); i0 += kBlock) {
       const std::size_t i1 = std::min(a.rows(), i0 + kBlock);
@@ -65,10 +65,10 @@ Vectors transpose(const Vectors& a, Threads& threads) {
 
 // Makes the columns of z (d × k) orthonormal by three rounds of Cholesky's QR. A column that
 // depends on those before it becomes zero. Near enough is enough: what remains is measured.
-void orthonormalise(Vectors& z, Threads& threads) {
+void orthonormalise(Vectors& z, Compute& compute) {
   const std::size_t k = z.cols();
   for (int round = 0; round < 3; ++round) {
-    const Vectors gram = multiply(transpose(z, threads), z, threads);
+    const Vectors gram = multiply(transpose(z, compute), z, compute);
     std::vector<double> lower(k * k, 0.0);  // Cholesky factor L of the Gram matrix
     for (std::size_t j = 0; j < k; ++j) {
       const double diagonal = static_cast<double>(gram.row(j)[j]);
@@ -97,15 +97,15 @@ void orthonormalise(Vectors& z, Threads& threads) {
         inverse.row(i)[j] = static_cast<float>(x[i]);
       }
     }
-    z = multiply(z, inverse, threads);
+    z = multiply(z, inverse, compute);
   }
 }
 
 // Rotates an orthonormal basis of a subspace so that its directions come in the order of the
 // sample's variance along them.
-Vectors sort_by_variance(const Vectors& sample, const Vectors& basis, Threads& threads) {
-  const Vectors along = multiply(sample, basis, threads);
-  const Vectors gram = multiply(transpose(along, threads), along, threads);
+Vectors sort_by_variance(const Vectors& sample, const Vectors& basis, Compute& compute) {
+  const Vectors along = multiply(sample, basis, compute);
+  const Vectors gram = multiply(transpose(along, compute), along, compute);
   const auto k = static_cast<Eigen::Index>(basis.cols());
   Eigen::MatrixXd symmetric(k, k);
   for (Eigen::Index i = 0; i < k; ++i) {
@@ -121,7 +121,7 @@ Vectors sort_by_variance(const Vectors& sample, const Vectors& basis, Threads& t
           static_cast<float>(solver.eigenvectors()(i, k - 1 - j));
     }
   }
-  return multiply(basis, rotation, threads);
+  return multiply(basis, rotation, compute);
 }
 
 bool all_finite(const Vectors& v) {
@@ -134,17 +134,17 @@ bool all_finite(const Vectors& v) {
 
 // Leading principal directions of the sample's rows, by one step of subspace iteration from a
 // random start: sample.cols() × width.
-Vectors principal_directions(const Vectors& sample, std::size_t width, Threads& threads) {
+Vectors principal_directions(const Vectors& sample, std::size_t width, Compute& compute) {
   Random random(0x5ce7c4);
   Vectors start(sample.cols(), width);
   for (std::size_t i = 0; i < start.rows() * width; ++i) {
     start.data()[i] = static_cast<float>(random.uniform() - 0.5);
   }
-  const Vectors transposed = transpose(sample, threads);
-  Vectors basis = multiply(transposed, multiply(sample, start, threads), threads);
-  orthonormalise(basis, threads);
-  basis = sort_by_variance(sample, basis, threads);
-  orthonormalise(basis, threads);
+  const Vectors transposed = transpose(sample, compute);
+  Vectors basis = multiply(transposed, multiply(sample, start, compute), compute);
+  orthonormalise(basis, compute);
+  basis = sort_by_variance(sample, basis, compute);
+  orthonormalise(basis, compute);
   return basis;
 }
 
@@ -163,7 +163,7 @@ std::vector<float> mean_of_blocks(const std::vector<double>& sums, std::size_t r
 }  // namespace
 
 Sketch::Sketch(VectorView vectors, VectorView more, std::vector<std::size_t> widths,
-               Threads& threads)
+               Compute& compute)
     : d_(vectors.cols), widths_(std::move(widths)), centre_(vectors.cols, 0.0f) {
   canonical_error_ = gamma(static_cast<double>(d_) / 32 + 10);
   for (const std::size_t w : widths_) dot_error_.push_back(gamma(static_cast<double>(w) + 16));
@@ -204,15 +204,15 @@ Sketch::Sketch(VectorView vectors, VectorView more, std::vector<std::size_t> wid
   }
   Vectors basis(d_, total_width());
   if (std::isfinite(scale) && all_finite(sample)) {
-    basis = principal_directions(sample, total_width(), threads);
+    basis = principal_directions(sample, total_width(), compute);
     if (!all_finite(basis)) basis = Vectors(d_, total_width());
   }
   panels_ = pack_panels(basis.data(), d_, total_width(), basis.cols());
 
   // The Frobenius norm of VᵀV − I over the directions that are not zero, at each level.
-  const Vectors rows = transpose(basis, threads);
+  const Vectors rows = transpose(basis, compute);
   std::vector<double> defect(total_width(), 0.0);
-  threads.run(total_width(), [&](std::size_t i, std::size_t) {
+  compute.threads().run(total_width(), [&](std::size_t i, std::size_t) {
     for (std::size_t j = 0; j <= i; ++j) {
       const double dot = kernels::dot64(rows.row(i), rows.row(j), d_);
       if (i != j) defect[i] += 2 * dot * dot;
@@ -227,7 +227,7 @@ Sketch::Sketch(VectorView vectors, VectorView more, std::vector<std::size_t> wid
   }
 }
 
-Vectors Sketch::embed(VectorView vectors, const std::string& name, Threads& threads,
+Vectors Sketch::embed(VectorView vectors, const std::string& name, Compute& compute,
                       std::vector<float>* mean, const Progress& progress) const {
   constexpr std::size_t kRows = kernels::kProjectRows;
   const std::size_t width = total_width();
@@ -235,18 +235,19 @@ Vectors Sketch::embed(VectorView vectors, const std::string& name, Threads& thre
   Vectors out(vectors.rows, row_floats());
 
   // Without a mean to take, blocks may be as small as it needs to keep every thread busy.
-  const std::size_t each = vectors.rows / (8 * threads.count()) / kRows * kRows;
+  const std::size_t each = vectors.rows / (8 * compute.threads().count()) / kRows * kRows;
   const std::size_t block_rows = mean != nullptr ? kMeanBlock : std::clamp(each, kRows, kMeanBlock);
   const std::size_t blocks = (vectors.rows + block_rows - 1) / block_rows;
-  Vectors differences(threads.count() * kRows, d_ + 16);  // not a power of two: spares the cache
-  Vectors widened(vectors.scalar == Scalar::kFloat16 ? threads.count() * kRows : 0, d_);
-  Vectors projected(threads.count() * kRows, padded);
+  Vectors differences(compute.threads().count() * kRows,
+                      d_ + 16);  // not a power of two: spares the cache
+  Vectors widened(vectors.scalar == Scalar::kFloat16 ? compute.threads().count() * kRows : 0, d_);
+  Vectors projected(compute.threads().count() * kRows, padded);
   std::vector<double> sums(mean != nullptr ? blocks * d_ : 0, 0.0);
   std::atomic<bool> bad{false};
   std::atomic<bool> stop{false};
   std::atomic<std::size_t> done{0};
 
-  threads.run(blocks, [&](std::size_t block, std::size_t worker) {
+  compute.threads().run(blocks, [&](std::size_t block, std::size_t worker) {
     if (stop.load(std::memory_order_relaxed)) return;
     const std::size_t end = std::min(vectors.rows, (block + 1) * block_rows);
     for (std::size_t first = block * block_rows; first < end; first += kRows) {
@@ -337,11 +338,11 @@ float Sketch::upper(std::size_t level, const float* a, const float* b, float dot
   return round_up(distance * distance * (1 + 2 * canonical_error_) * kSlack + d * kUnderflow);
 }
 
-std::vector<float> mean_of(VectorView vectors, Threads& threads) {
+std::vector<float> mean_of(VectorView vectors, Compute& compute) {
   const std::size_t blocks = (vectors.rows + Sketch::kMeanBlock - 1) / Sketch::kMeanBlock;
   std::vector<double> sums(blocks * vectors.cols, 0.0);
-  Vectors scratch(threads.count(), vectors.cols);
-  threads.run(blocks, [&](std::size_t block, std::size_t worker) {
+  Vectors scratch(compute.threads().count(), vectors.cols);
+  compute.threads().run(blocks, [&](std::size_t block, std::size_t worker) {
     const std::size_t end = std::min(vectors.rows, (block + 1) * Sketch::kMeanBlock);
     for (std::size_t i = block * Sketch::kMeanBlock; i < end; ++i) {
       const float* row = vectors.row(i, scratch.row(worker));

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/progress.h"
-#include "contcore/threads.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
@@ -50,7 +50,7 @@ class Sketch {
   /// with (the leading principal ones, nearly: any orthonormal directions are valid). `widths` are
   /// the levels' numbers of directions, increasing multiples of 16; no widths make a sketch with a
   /// centre and no levels.
-  Sketch(VectorView vectors, VectorView more, std::vector<std::size_t> widths, Threads& threads);
+  Sketch(VectorView vectors, VectorView more, std::vector<std::size_t> widths, Compute& compute);
 
   std::size_t levels() const { return widths_.size(); }
   std::size_t width(std::size_t level) const { return widths_[level]; }
@@ -74,7 +74,7 @@ class Sketch {
   /// and rounded to float32. Throws Error (kInput), naming `name` and the row, on a value that is
   /// not finite or too large.
   static constexpr std::size_t kMeanBlock = 1024;
-  Vectors embed(VectorView vectors, const std::string& name, Threads& threads,
+  Vectors embed(VectorView vectors, const std::string& name, Compute& compute,
                 std::vector<float>* mean = nullptr, const Progress& progress = {}) const;
 
   /// The two halves of the test. With acc = y_a·y_b + r_a r_b + half_norm(b), however summed,
@@ -113,7 +113,7 @@ class Sketch {
 };
 
 /// The mean of all vectors as `embed` computes it, in a pass of its own.
-std::vector<float> mean_of(VectorView vectors, Threads& threads);
+std::vector<float> mean_of(VectorView vectors, Compute& compute);
 
 /// Throws Error (kInput) naming the first row with a value that is not finite or too large.
 [[noreturn]] void throw_bad_row(VectorView vectors, const std::string& name);

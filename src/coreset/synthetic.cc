@@ -76,9 +76,9 @@ void SyntheticFeatures::make_block(std::size_t b, std::size_t n, float* out) con
   }
 }
 
-Vectors SyntheticFeatures::make(std::size_t rows, Threads& threads) const {
+Vectors SyntheticFeatures::make(std::size_t rows, Compute& compute) const {
   Vectors out(rows, d_);
-  threads.run((rows + kBlock - 1) / kBlock, [&](std::size_t b, std::size_t) {
+  compute.threads().run((rows + kBlock - 1) / kBlock, [&](std::size_t b, std::size_t) {
     make_block(b, std::min(kBlock, rows - b * kBlock), out.row(b * kBlock));
   });
   return out;

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "contcore/threads.h"
+#include "contcore/compute.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
@@ -22,7 +22,7 @@ class SyntheticFeatures {
   static constexpr std::size_t kBlock = 1024;
   void make_block(std::size_t b, std::size_t n, float* out) const;
 
-  Vectors make(std::size_t rows, Threads& threads) const;
+  Vectors make(std::size_t rows, Compute& compute) const;
 
  private:
   std::size_t d_;

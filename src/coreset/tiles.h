@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "contcore/threads.h"
+#include "contcore/compute.h"
 #include "contcore/vectors.h"
 #include "coreset/bytes.h"
 #include "coreset/kernels.h"

@@ -103,8 +103,8 @@ Detector Detector::open(const std::string& path, const std::string& backbone,
   parts->path = path;
   parts->folded = saved.folded;
   if (!saved.records.empty()) {
-    Threads threads;
-    replay(parts->memory, parts->extractor, saved.records, journal_of(path), threads);
+    Compute compute;
+    replay(parts->memory, parts->extractor, saved.records, journal_of(path), compute);
   }
   if (lessons != nullptr) *lessons = saved.records.size();
   return Detector(std::move(parts));
@@ -156,8 +156,8 @@ void Detector::save(const std::string& path) const {
   parts_->memory.save(path, folded ? parts_->folded->text() : "");
 }
 
-void Detector::shrink(std::size_t count, Threads& threads) {
-  parts_->memory = parts_->memory.shrink(count, threads);
+void Detector::shrink(std::size_t count, Compute& compute) {
+  parts_->memory = parts_->memory.shrink(count, compute);
 }
 
 std::string Detector::backbone_text() const { return contcore::backbone_text(parts_->memory); }
@@ -165,7 +165,7 @@ std::string Detector::backbone_text() const { return contcore::backbone_text(par
 std::unique_ptr<Detector::Parts> Detector::take_apart() && { return std::move(parts_); }
 
 LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOptions& options,
-                            Threads& threads) {
+                            Compute& compute) {
   if (options.task.empty()) {
     throw Error(Error::Kind::kUsage, "a task needs a name; give it with --task NAME");
   }
@@ -218,14 +218,14 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
     const Clock::time_point sampling = Clock::now();
     if (!put_back) put_back.emplace(memory);
     for (const Patches& patches : waiting)
-      memory.learn_online(patches.vectors.view(), how, threads);
+      memory.learn_online(patches.vectors.view(), how, compute);
     waiting.clear();
     report.sample_seconds += seconds_since(sampling);
   };
-  const std::size_t at_a_time =
-      options.online ? kImagesAtATime * threads.count() : std::max<std::size_t>(1, files.size());
+  const std::size_t at_a_time = options.online ? kImagesAtATime * compute.threads().count()
+                                               : std::max<std::size_t>(1, files.size());
   for (std::size_t first = 0; first < files.size(); first += at_a_time) {
-    for_images(parts_->extractor, files, first, std::min(at_a_time, files.size() - first), threads,
+    for_images(parts_->extractor, files, first, std::min(at_a_time, files.size() - first), compute,
                extracting, take);
     learn_waiting();
   }
@@ -251,24 +251,24 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
     how.memory_limit = limit > taken + least ? limit - taken : least;
     how.images = report.learned;
     how.progress = part_of(options.progress, kExtractShare, 1.0);
-    memory.learn(features.view(), how, threads);
+    memory.learn(features.view(), how, compute);
   }
-  memory.hold_out(held.view(), held_ends, options.task, threads);
-  memory.recalibrate(threads);
+  memory.hold_out(held.view(), held_ends, options.task, compute);
+  memory.recalibrate(compute);
   report.sample_seconds += seconds_since(start);
   return report;
 }
 
-void Detector::learn_online(const Image& image, const LearnOptions& options, Threads& threads) {
-  const Patches patches = parts_->extractor.extract(image, threads);
-  learn_patches(parts_->memory, patches.vectors.view(), options, "", threads);
+void Detector::learn_online(const Image& image, const LearnOptions& options, Compute& compute) {
+  const Patches patches = parts_->extractor.extract(image, compute);
+  learn_patches(parts_->memory, patches.vectors.view(), options, "", compute);
 }
 
 Inspection Detector::inspect(const Image& image, const InspectOptions& options,
-                             Threads& threads) const {
+                             Compute& compute) const {
   const Memory& memory = parts_->memory;
-  const Patches patches = parts_->extractor.extract(image, threads);
-  const std::vector<float> distances = memory.distances(patches.vectors.view(), threads);
+  const Patches patches = parts_->extractor.extract(image, compute);
+  const std::vector<float> distances = memory.distances(patches.vectors.view(), compute);
   Inspection seen = judge(memory, patches.vectors.view(), distances, options);
   if (!options.map) return seen;
   const NetworkInput& input = patches.input;
@@ -285,14 +285,14 @@ Inspection Detector::inspect(const Image& image, const InspectOptions& options,
 }
 
 void Detector::inspect(const std::vector<std::string>& files, const InspectOptions& options,
-                       Threads& threads, const std::function<bool(Inspected&)>& each) const {
-  const auto look = [&](const std::string& file, Threads& crew) {
+                       Compute& compute, const std::function<bool(Inspected&)>& each) const {
+  const auto look = [&](const std::string& file, Compute& with) {
     Inspected result;
     result.file = file;
     const Clock::time_point start = Clock::now();
     try {
       result.image = read_image(file);
-      result.seen = inspect(result.image, options, crew);
+      result.seen = inspect(result.image, options, with);
     } catch (const Error& error) {
       if (error.kind() != Error::Kind::kInput) throw;
       result.error = error.what();
@@ -304,15 +304,15 @@ void Detector::inspect(const std::vector<std::string>& files, const InspectOptio
     throw Error(Error::Kind::kInput, "the memory is empty; learn good images first");
   }
   if (files.size() == 1) {
-    Inspected result = look(files[0], threads);
+    Inspected result = look(files[0], compute);
     each(result);
     return;
   }
   std::atomic<bool> stop = false;
   run_in_order<Inspected>(
-      threads, files.size(), kMostImagesAhead,
+      compute, files.size(), kMostImagesAhead,
       [&](std::size_t i, std::size_t) {
-        Threads one(1);
+        Compute one(1);
         return stop ? Inspected{} : look(files[i], one);
       },
       [&](std::size_t, Inspected& result) {

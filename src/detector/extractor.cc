@@ -24,7 +24,7 @@ bool all_finite(std::span<const float> values) {
 }
 
 Extracted extract_file(const Extractor& extractor, const std::string& file) {
-  Threads one(1);
+  Compute one(1);
   Extracted image;
   try {
     image.patches = extractor.extract(read_image(file), one);
@@ -64,19 +64,19 @@ void Extractor::rest() const {
   idle_.clear();
 }
 
-Patches Extractor::extract(const Image& image, Threads& threads) const {
+Patches Extractor::extract(const Image& image, Compute& compute) const {
   Patches patches;
   patches.input = prepare(image, geometry_);
   patches.image_width = image.width;
   patches.image_height = image.height;
-  Backbone::Runner runner = take(threads.count());
+  Backbone::Runner runner = take(compute.threads().count());
   const std::vector<FeatureMap> maps =
       runner.run(patches.input.chw, patches.input.height, patches.input.width);
   patches.grid_width = maps[0].width;
   patches.grid_height = maps[0].height;
   patches.vectors = Vectors(patches.grid_width * patches.grid_height, embedding_.dimension);
-  embed(maps, embedding_, patches.vectors.data(), threads);
-  put_back(threads.count(), std::move(runner));
+  embed(maps, embedding_, patches.vectors.data(), compute);
+  put_back(compute.threads().count(), std::move(runner));
   patches.input.chw = {};
   if (!all_finite({patches.vectors.data(), patches.vectors.rows() * patches.vectors.cols()})) {
     throw Error(Error::Kind::kInput,
@@ -87,11 +87,11 @@ Patches Extractor::extract(const Image& image, Threads& threads) const {
 }
 
 void for_images(const Extractor& extractor, const std::vector<std::string>& files,
-                std::size_t first, std::size_t n, Threads& threads, const Progress& progress,
+                std::size_t first, std::size_t n, Compute& compute, const Progress& progress,
                 const std::function<void(std::size_t, Extracted&)>& use) {
   std::atomic<std::size_t> done = first;
   run_in_order<Extracted>(
-      threads, n, kMostImagesAhead,
+      compute, n, kMostImagesAhead,
       [&](std::size_t i, std::size_t worker) {
         // Worker 0 is the calling thread, the only one to report from.
         if (worker == 0 && progress &&

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "contcore/backbone.h"
+#include "contcore/compute.h"
 #include "contcore/embedding.h"
 #include "contcore/image.h"
 #include "contcore/progress.h"
-#include "contcore/threads.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
@@ -33,7 +33,7 @@ class Extractor {
   Extractor(Backbone backbone, const Geometry& geometry, const PatchEmbedding& embedding);
 
   /// One image, spread over `threads`. Throws Error (kInput) if the network's answer is not finite.
-  Patches extract(const Image& image, Threads& threads) const;
+  Patches extract(const Image& image, Compute& compute) const;
 
   const Backbone& backbone() const { return backbone_; }
   const Geometry& geometry() const { return geometry_; }
@@ -69,7 +69,7 @@ inline constexpr std::size_t kMostImagesAhead = 32;
 /// Calls use(i, extracted) for files [first, first + n) in order; they are extracted in parallel.
 /// An image that cannot be read is for `use` to deal with. Throws Error (kCancelled).
 void for_images(const Extractor& extractor, const std::vector<std::string>& files,
-                std::size_t first, std::size_t n, Threads& threads, const Progress& progress,
+                std::size_t first, std::size_t n, Compute& compute, const Progress& progress,
                 const std::function<void(std::size_t, Extracted&)>& use);
 
 }  // namespace contcore

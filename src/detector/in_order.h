@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "contcore/threads.h"
+#include "contcore/compute.h"
 
 namespace contcore {
 
@@ -16,7 +16,7 @@ namespace contcore {
 /// order of i and never two at once, from whichever thread is there. What is made too early waits,
 /// but not more than `ahead` of it. An exception of either ends it all and is rethrown.
 template <typename Item>
-void run_in_order(Threads& threads, std::size_t items, std::size_t ahead,
+void run_in_order(Compute& compute, std::size_t items, std::size_t ahead,
                   const std::function<Item(std::size_t, std::size_t)>& make,
                   const std::function<void(std::size_t, Item&)>& use) {
   std::mutex mutex;
@@ -24,7 +24,7 @@ void run_in_order(Threads& threads, std::size_t items, std::size_t ahead,
   std::map<std::size_t, Item> early;
   std::size_t next = 0;
   bool failed = false;
-  threads.run(items, [&](std::size_t i, std::size_t worker) {
+  compute.threads().run(items, [&](std::size_t i, std::size_t worker) {
     try {
       {
         // Items are handed out in order, so whoever has the next one never waits here.

@@ -82,7 +82,7 @@ void check_lesson(const Memory& memory, const Lesson& lesson) {
   }
 }
 
-bool take_lesson(Memory& memory, const Lesson& lesson, VectorView patches, Threads& threads) {
+bool take_lesson(Memory& memory, const Lesson& lesson, VectorView patches, Compute& compute) {
   if (lesson.threshold) {
     memory.set_threshold(lesson.task, *lesson.threshold);
     return false;
@@ -90,7 +90,7 @@ bool take_lesson(Memory& memory, const Lesson& lesson, VectorView patches, Threa
   LearnOptions options;
   options.task = lesson.task;
   if (!lesson.may_hold_out) options.hold_out = 0;
-  return learn_patches(memory, patches, options, lesson.time, threads);
+  return learn_patches(memory, patches, options, lesson.time, compute);
 }
 
 std::optional<JournalMark> folded_mark(const Memory::Saved& saved, const std::string& path) {
@@ -124,19 +124,19 @@ SavedMemory open_saved(const std::string& path) {
 }
 
 Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<std::string>& records,
-                const std::string& path, Threads& threads) {
+                const std::string& path, Compute& compute) {
   struct Read {
     Lesson lesson;
     std::optional<Patches> patches;
   };
   Replayed result;
   run_in_order<Read>(
-      threads, records.size(), threads.count(),
+      compute, records.size(), compute.threads().count(),
       [&](std::size_t i, std::size_t) {
         Read made{read_lesson(records[i], path), {}};
         if (made.lesson.threshold) return made;
         const auto* bytes = reinterpret_cast<const std::uint8_t*>(made.lesson.image.data());
-        Threads alone(1);
+        Compute alone(1);
         try {
           const Image image = decode_image({bytes, made.lesson.image.size()}, path);
           made.patches = extractor.extract(image, alone);
@@ -152,7 +152,7 @@ Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<st
         return made;
       },
       [&](std::size_t, Read& made) {
-        Threads alone(1);  // the crew is at work on the next ones
+        Compute alone(1);  // the crew is at work on the next ones
         // Refused rather than left out: an earlier version may have taken such a name.
         if (!made.lesson.threshold) memory.check_task(made.lesson.task);
         try {
@@ -167,7 +167,7 @@ Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<st
           ++result.unusable;
         }
       });
-  if (!records.empty()) memory.recalibrate(threads);
+  if (!records.empty()) memory.recalibrate(compute);
   return result;
 }
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/memory.h"
-#include "contcore/threads.h"
 #include "detector/extractor.h"
 #include "memory/journal.h"
 
@@ -38,7 +38,7 @@ void check_lesson(const Memory& memory, const Lesson& lesson);
 
 /// Makes a lesson part of the memory; `patches` are its image's. True if it was held out. The same
 /// lessons in the same order make the same memory.
-bool take_lesson(Memory& memory, const Lesson& lesson, VectorView patches, Threads& threads);
+bool take_lesson(Memory& memory, const Lesson& lesson, VectorView patches, Compute& compute);
 
 /// A memory's file, and the records of its journal that are not in it.
 struct SavedMemory {
@@ -62,6 +62,6 @@ struct Replayed {
   std::vector<std::pair<std::int64_t, std::string>> good;
 };
 Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<std::string>& records,
-                const std::string& path, Threads& threads);
+                const std::string& path, Compute& compute);
 
 }  // namespace contcore

@@ -58,7 +58,7 @@ HeatRange heat_range(const Map& map, float level) {
 }
 
 bool learn_patches(Memory& memory, VectorView patches, const LearnOptions& options,
-                   const std::string& time, Threads& threads) {
+                   const std::string& time, Compute& compute) {
   const auto& tasks = memory.tasks();
   const auto known = std::find_if(tasks.begin(), tasks.end(), [&](const TaskRecord& record) {
     return record.name == options.task;
@@ -70,7 +70,7 @@ bool learn_patches(Memory& memory, VectorView patches, const LearnOptions& optio
     if (memory.held_out_scores(task).size() < kMostHeldOut &&
         seen % kOnlineHeldOut == kOnlineHeldOut - 1) {
       const std::size_t end = patches.rows;
-      memory.hold_out(patches, {&end, 1}, options.task, threads);
+      memory.hold_out(patches, {&end, 1}, options.task, compute);
       return true;
     }
   }
@@ -78,7 +78,7 @@ bool learn_patches(Memory& memory, VectorView patches, const LearnOptions& optio
   how.task = options.task;
   how.p = options.p != 0 ? options.p : kOnlineRatio;
   how.time = time;
-  memory.learn_online(patches, how, threads);
+  memory.learn_online(patches, how, compute);
   return false;
 }
 

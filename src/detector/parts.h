@@ -52,7 +52,7 @@ inline constexpr double kOnlineRatio = 0.1;
 /// Learns one image of a task online, or holds it out to calibrate with when its turn has come:
 /// then true.
 bool learn_patches(Memory& memory, VectorView patches, const LearnOptions& options,
-                   const std::string& time, Threads& threads);
+                   const std::string& time, Compute& compute);
 
 /// Whether image i of n is held out: evenly spread, at most 64.
 bool is_held_out(std::size_t i, std::size_t n, double part);

@@ -24,18 +24,18 @@ constexpr std::size_t kDirections = 128;
 constexpr std::uint64_t kDirectionSeed = 1;
 
 std::vector<std::int64_t> greedy_picks(VectorView points, VectorView base, std::size_t count,
-                                       Threads& threads) {
+                                       Compute& compute) {
   GreedyOptions options;
   options.count = count;
-  return greedy_sample(points, base, options, threads).picks;
+  return greedy_sample(points, base, options, compute).picks;
 }
 
-double farthest(VectorView covered, VectorView by, Threads& threads) {
-  return static_cast<double>(cover(covered, by, threads).largest);
+double farthest(VectorView covered, VectorView by, Compute& compute) {
+  return static_cast<double>(cover(covered, by, compute).largest);
 }
 
 Bound bound_of(const std::vector<VectorView>& tasks, VectorView all, const BoundOptions& options,
-               Threads& threads) {
+               Compute& compute) {
   Bound bound;
   bound.tasks = tasks.size();
   const std::size_t m = options.per_task * tasks.size();
@@ -44,26 +44,26 @@ Bound bound_of(const std::vector<VectorView>& tasks, VectorView all, const Bound
     const Vectors before = memory.vectors();
     const std::size_t count = part_count(options.p, tasks[t].rows);
     const Vectors expansion =
-        gather(tasks[t], greedy_picks(tasks[t], before.view(), count, threads));
+        gather(tasks[t], greedy_picks(tasks[t], before.view(), count, compute));
     LearnHow how;
     how.task = std::to_string(t);
     how.p = options.p;
-    memory.learn(tasks[t], how, threads);
+    memory.learn(tasks[t], how, compute);
     const Vectors after = memory.vectors();
-    bound.epsilon.push_back(farthest(tasks[t], expansion.view(), threads));
-    bound.epsilon_hat.push_back(farthest(joined(before, expansion).view(), after.view(), threads));
+    bound.epsilon.push_back(farthest(tasks[t], expansion.view(), compute));
+    bound.epsilon_hat.push_back(farthest(joined(before, expansion).view(), after.view(), compute));
   }
   double rest = 0;
   for (std::size_t k = tasks.size(); k-- > 0;) {
     rest += bound.epsilon_hat[k];
     bound.continued = std::max(bound.continued, bound.epsilon[k] + rest);
   }
-  const Vectors oracle = gather(all, greedy_picks(all, {}, m, threads));
+  const Vectors oracle = gather(all, greedy_picks(all, {}, m, compute));
   const Vectors last = memory.vectors();
-  bound.epsilon_o = farthest(all, oracle.view(), threads);
-  bound.distance = static_cast<double>(hausdorff(oracle.view(), last.view(), threads));
+  bound.epsilon_o = farthest(all, oracle.view(), compute);
+  bound.distance = static_cast<double>(hausdorff(oracle.view(), last.view(), compute));
   bound.certificate = memory.certificate();
-  bound.covering = farthest(all, last.view(), threads);
+  bound.covering = farthest(all, last.view(), compute);
   return bound;
 }
 
@@ -87,7 +87,7 @@ std::size_t common_rows(const Vectors& a, const Vectors& b) {
 }  // namespace
 
 std::vector<Bound> analyze_bound(const EvaluationOptions& data, const BoundOptions& options,
-                                 Threads& threads, const Progress& progress) {
+                                 Compute& compute, const Progress& progress) {
   EvaluationOptions few = data;
   few.schedule.clear();  // one class after the other
   for (Dataset& dataset : few.datasets) {
@@ -101,7 +101,7 @@ std::vector<Bound> analyze_bound(const EvaluationOptions& data, const BoundOptio
   FeatureStore all(parts.extractor.embedding().dimension, std::size_t{4} << 30);
   std::vector<std::size_t> ends;
   for (std::size_t c = 0; c < most; ++c) {
-    const auto features = parts.train(c, threads, {});
+    const auto features = parts.train(c, compute, {});
     const VectorView view = features->vectors.view();
     all.append(view.row(0, nullptr), view.rows);
     ends.push_back(all.rows());
@@ -113,7 +113,7 @@ std::vector<Bound> analyze_bound(const EvaluationOptions& data, const BoundOptio
   for (std::size_t t = 0; t < most; ++t) {
     const std::size_t begin = t == 0 ? 0 : ends[t - 1];
     tasks.push_back(view.part(begin, ends[t] - begin));
-    if (t > 0) bounds.push_back(bound_of(tasks, view.part(0, ends[t]), options, threads));
+    if (t > 0) bounds.push_back(bound_of(tasks, view.part(0, ends[t]), options, compute));
     report(progress, 0.5 + 0.5 * static_cast<double>(t + 1) / static_cast<double>(most));
   }
   return bounds;
@@ -121,7 +121,7 @@ std::vector<Bound> analyze_bound(const EvaluationOptions& data, const BoundOptio
 
 std::vector<Likeness> analyze_compare(const EvaluationOptions& data,
                                       const std::vector<Setting>& settings,
-                                      const Setting& reference, Threads& threads,
+                                      const Setting& reference, Compute& compute,
                                       const Progress& progress) {
   Evaluation::Parts parts(data);
   std::vector<std::unique_ptr<Method>> methods;
@@ -130,10 +130,10 @@ std::vector<Likeness> analyze_compare(const EvaluationOptions& data,
   const std::size_t tasks = parts.schedule.size();
   const auto pieces = static_cast<double>(tasks * methods.size());
   for (std::size_t t = 0; t < tasks; ++t) {
-    const Evaluation::Parts::Task task = parts.task(t, threads);
+    const Evaluation::Parts::Task task = parts.task(t, compute);
     for (std::size_t i = 0; i < methods.size(); ++i) {
       const auto done = static_cast<double>(t * methods.size() + i);
-      methods[i]->learn(task.features, threads,
+      methods[i]->learn(task.features, compute,
                         part_of(progress, done / pieces, (done + 1) / pieces));
     }
   }
@@ -149,10 +149,10 @@ std::vector<Likeness> analyze_compare(const EvaluationOptions& data,
     row.method = settings[i - 1].method;
     row.vectors = coreset.rows();
     row.overlap = common_rows(target, coreset);
-    row.average_minimum = cover(target.view(), coreset.view(), threads).average;
+    row.average_minimum = cover(target.view(), coreset.view(), compute).average;
     row.sliced_wasserstein =
-        sliced_wasserstein(target.view(), coreset.view(), kDirections, kDirectionSeed, threads);
-    row.hausdorff = static_cast<double>(hausdorff(target.view(), coreset.view(), threads));
+        sliced_wasserstein(target.view(), coreset.view(), kDirections, kDirectionSeed, compute);
+    row.hausdorff = static_cast<double>(hausdorff(target.view(), coreset.view(), compute));
     rows.push_back(row);
   }
   return rows;

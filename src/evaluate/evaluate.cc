@@ -63,7 +63,7 @@ Map map_of(const Scored& scored, const ImagePlace& place) {
 
 // Scores all test images of a class. Pixels count when every defect has a mask.
 Measures measure_class(const Method& method, const Product& product, std::size_t index,
-                       const ImageFeatures& features, Threads& threads, const Progress& progress,
+                       const ImageFeatures& features, Compute& compute, const Progress& progress,
                        std::vector<TestScore>* scores) {
   std::vector<float> good;
   std::vector<float> defect;
@@ -71,10 +71,10 @@ Measures measure_class(const Method& method, const Product& product, std::size_t
   bool maps = product.masks;
   const std::size_t n = product.test.size();
   run_in_order<Seen>(
-      threads, n, kMostImagesAhead,
+      compute, n, kMostImagesAhead,
       [&](std::size_t i, std::size_t worker) {
         if (worker == 0) report(progress, static_cast<double>(i) / static_cast<double>(n));
-        Threads one(1);
+        Compute one(1);
         Seen seen;
         seen.scored = method.score(features.of_image(i), index, one);
         if (!product.masks) return seen;
@@ -98,12 +98,12 @@ Measures measure_class(const Method& method, const Product& product, std::size_t
         }
       });
   Measures measures;
-  const Ranking images = rank(good, defect, threads);
+  const Ranking images = rank(good, defect, compute);
   measures[kImageAuroc] = images.auroc;
   measures[kImageAp] = images.ap;
   measures[kImageF1] = images.f1_max;
   if (maps) {
-    const PixelScores::Measures measured = pixels.measure(threads);
+    const PixelScores::Measures measured = pixels.measure(compute);
     measures[kPixelAuroc] = measured.pixels.auroc;
     measures[kPixelAp] = measured.pixels.ap;
     measures[kPixelF1] = measured.pixels.f1_max;
@@ -123,7 +123,7 @@ Evaluation::Evaluation(Evaluation&&) noexcept = default;
 const Schedule& Evaluation::schedule() const { return parts_->schedule; }
 const std::vector<Product>& Evaluation::products() const { return parts_->products; }
 
-RunResult Evaluation::run(const Setting& setting, Threads& threads, const Progress& progress,
+RunResult Evaluation::run(const Setting& setting, Compute& compute, const Progress& progress,
                           bool* from_cache) {
   Parts& parts = *parts_;
   const std::unique_ptr<Method> method = parts.method(setting);
@@ -174,20 +174,20 @@ RunResult Evaluation::run(const Setting& setting, Threads& threads, const Progre
       result.tasks.back().push_back(parts.products[c].name);
       images += static_cast<double>(parts.products[c].train.size());
     }
-    const Parts::Task task = parts.task(s, threads, extracting);
+    const Parts::Task task = parts.task(s, compute, extracting);
     for (const auto& features : task.classes) result.train_seconds += features->seconds;
     Clock::time_point start = Clock::now();
-    method->learn(task.features, threads, meter.piece(kLearnCost * images));
+    method->learn(task.features, compute, meter.piece(kLearnCost * images));
     result.train_seconds += seconds_since(start);
-    method->prepare(threads);
+    method->prepare(compute);
     scores.clear();
     result.steps.emplace_back();
     for (std::size_t c = 0; c <= parts.schedule[s].back(); ++c) {
       const std::shared_ptr<const ImageFeatures> features =
-          parts.test(c, threads, extracting(test_files(parts.products[c])));
+          parts.test(c, compute, extracting(test_files(parts.products[c])));
       const auto count = static_cast<double>(parts.products[c].test.size());
       start = Clock::now();
-      result.steps.back().push_back(measure_class(*method, parts.products[c], c, *features, threads,
+      result.steps.back().push_back(measure_class(*method, parts.products[c], c, *features, compute,
                                                   meter.piece(kTestCost * count), &scores));
       test_seconds += seconds_since(start) + features->seconds;
       tested += count;
@@ -195,7 +195,7 @@ RunResult Evaluation::run(const Setting& setting, Threads& threads, const Progre
   }
   result.vectors = method->vectors();
   result.numbers = method->numbers();
-  const std::shared_ptr<const ImageFeatures> any = parts.test(0, threads, {});
+  const std::shared_ptr<const ImageFeatures> any = parts.test(0, compute, {});
   const NetworkInput& input = any->images[0].input;
   const BackboneInfo info = parts.extractor.backbone().info(input.height, input.width);
   result.parameters = info.parameters;
@@ -205,10 +205,10 @@ RunResult Evaluation::run(const Setting& setting, Threads& threads, const Progre
   std::vector<TestScore> chosen;
   result.gallery = choose_verdicts(scores, parts.products, &chosen);
   for (std::size_t i = 0; i < chosen.size(); ++i) {
-    const auto features = parts.test(chosen[i].product, threads, {});
+    const auto features = parts.test(chosen[i].product, compute, {});
     const ImagePlace& place = features->images[chosen[i].image];
     const Scored scored =
-        method->score(features->of_image(chosen[i].image), chosen[i].product, threads);
+        method->score(features->of_image(chosen[i].image), chosen[i].product, compute);
     draw_verdict(parts.extractor, parts.products[chosen[i].product].test[chosen[i].image],
                  map_of(scored, place), place, result.gallery[i]);
   }

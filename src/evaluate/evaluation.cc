@@ -91,17 +91,17 @@ Evaluation::Parts::Parts(const EvaluationOptions& given)
   orders.resize(schedule.size());
 }
 
-std::shared_ptr<const ImageFeatures> Evaluation::Parts::train(std::size_t product, Threads& threads,
+std::shared_ptr<const ImageFeatures> Evaluation::Parts::train(std::size_t product, Compute& compute,
                                                               const Progress& progress) const {
-  return cache.get(extractor, products[product].train, threads, progress);
+  return cache.get(extractor, products[product].train, compute, progress);
 }
 
-std::shared_ptr<const ImageFeatures> Evaluation::Parts::test(std::size_t product, Threads& threads,
+std::shared_ptr<const ImageFeatures> Evaluation::Parts::test(std::size_t product, Compute& compute,
                                                              const Progress& progress) const {
-  return cache.get(extractor, test_files(products[product]), threads, progress);
+  return cache.get(extractor, test_files(products[product]), compute, progress);
 }
 
-Evaluation::Parts::Task Evaluation::Parts::task(std::size_t t, Threads& threads,
+Evaluation::Parts::Task Evaluation::Parts::task(std::size_t t, Compute& compute,
                                                 const Extracting& extracting) {
   Task task;
   TaskFeatures& features = task.features;
@@ -110,7 +110,7 @@ Evaluation::Parts::Task Evaluation::Parts::task(std::size_t t, Threads& threads,
   std::size_t rows = 0;
   for (const std::size_t product : schedule[t]) {
     const Progress progress = extracting ? extracting(products[product].train) : Progress{};
-    task.classes.push_back(train(product, threads, progress));
+    task.classes.push_back(train(product, compute, progress));
     for (const ImagePlace& place : task.classes.back()->images) {
       features.image_ends.push_back(rows + place.end);
     }

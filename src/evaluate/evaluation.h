@@ -29,11 +29,11 @@ struct Evaluation::Parts {
     std::vector<std::shared_ptr<const ImageFeatures>> classes;
     std::unique_ptr<FeatureStore> together;  // of several classes
   };
-  Task task(std::size_t t, Threads& threads, const Extracting& extracting = {});
+  Task task(std::size_t t, Compute& compute, const Extracting& extracting = {});
 
-  std::shared_ptr<const ImageFeatures> train(std::size_t product, Threads& threads,
+  std::shared_ptr<const ImageFeatures> train(std::size_t product, Compute& compute,
                                              const Progress& progress) const;
-  std::shared_ptr<const ImageFeatures> test(std::size_t product, Threads& threads,
+  std::shared_ptr<const ImageFeatures> test(std::size_t product, Compute& compute,
                                             const Progress& progress) const;
 
   /// Throws Error (kUsage) on parameters out of range.

@@ -223,7 +223,7 @@ std::shared_ptr<const ImageFeatures> FeatureCache::open(const std::string& key) 
 
 std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extractor,
                                                        const std::vector<std::string>& files,
-                                                       Threads& threads,
+                                                       Compute& compute,
                                                        const Progress& progress) const {
   const std::string name = key(extractor, files);
   if (folder_.empty()) {
@@ -237,7 +237,7 @@ std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extracto
   std::optional<NpyWriter> writer;
   writer.emplace((fs::path(folder) / name).string(), extractor.embedding().dimension);
   std::size_t rows = 0;
-  for_images(extractor, files, 0, files.size(), threads, progress,
+  for_images(extractor, files, 0, files.size(), compute, progress,
              [&](std::size_t, Extracted& image) {
                if (!image.patches) throw Error(Error::Kind::kInput, image.error);
                Patches& patches = *image.patches;

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/npy.h"
 #include "contcore/progress.h"
-#include "contcore/threads.h"
 #include "detector/extractor.h"
 
 namespace contcore {
@@ -49,7 +49,7 @@ class FeatureCache {
 
   /// Throws Error: kInput for an image that cannot be read or a full disk, kCancelled.
   std::shared_ptr<const ImageFeatures> get(const Extractor& extractor,
-                                           const std::vector<std::string>& files, Threads& threads,
+                                           const std::vector<std::string>& files, Compute& compute,
                                            const Progress& progress) const;
 
   /// Whether `get` would find it.

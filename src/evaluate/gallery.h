@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/evaluate.h"
-#include "contcore/threads.h"
 #include "evaluate/evaluation.h"
 
 namespace contcore {

@@ -74,31 +74,31 @@ std::size_t part_count(double p, std::size_t rows) {
   return std::clamp<std::size_t>(count, 1, std::max<std::size_t>(1, rows));
 }
 
-std::span<const std::int64_t> TaskFeatures::greedy(std::size_t n, Threads& threads,
+std::span<const std::int64_t> TaskFeatures::greedy(std::size_t n, Compute& compute,
                                                    const Progress& progress) const {
   if (order->asked < n) {
     GreedyOptions options;
     options.count = n;
     options.progress = progress;
     options.points_name = "features";
-    order->picks = greedy_sample(all, {}, options, threads).picks;
+    order->picks = greedy_sample(all, {}, options, compute).picks;
     order->asked = n;
   }
   return std::span(order->picks).first(std::min(n, order->picks.size()));
 }
 
-void VectorMethod::prepare(Threads& threads) {
+void VectorMethod::prepare(Compute& compute) {
   if (memory_.rows() == 0) throw Error(Error::Kind::kInternal, "nothing was learned");
-  if (!index_) index_.emplace(memory_.view(), threads);
+  if (!index_) index_.emplace(memory_.view(), compute);
 }
 
-Scored VectorMethod::score(VectorView patches, std::size_t /*product*/, Threads& threads) const {
-  return score_patches(*index_, patches, threads);
+Scored VectorMethod::score(VectorView patches, std::size_t /*product*/, Compute& compute) const {
+  return score_patches(*index_, patches, compute);
 }
 
-Scored score_patches(const NearestIndex& index, VectorView patches, Threads& threads) {
+Scored score_patches(const NearestIndex& index, VectorView patches, Compute& compute) {
   Scored scored;
-  scored.patches = index.search(patches, 1, threads, "patches").distances;
+  scored.patches = index.search(patches, 1, compute, "patches").distances;
   scored.score = *std::max_element(scored.patches.begin(), scored.patches.end());
   return scored;
 }

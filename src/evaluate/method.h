@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/evaluate.h"
 #include "contcore/nearest.h"
 #include "contcore/progress.h"
-#include "contcore/threads.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
@@ -37,7 +37,7 @@ struct TaskFeatures {
   }
   /// The first n picks of the task's greedy order, or as many as there are distinct features. The
   /// order is found when it is first asked for, and kept for the methods after this one.
-  std::span<const std::int64_t> greedy(std::size_t n, Threads& threads,
+  std::span<const std::int64_t> greedy(std::size_t n, Compute& compute,
                                        const Progress& progress) const;
   GreedyOrder* order = nullptr;
 };
@@ -53,14 +53,14 @@ struct Scored {
 class Method {
  public:
   virtual ~Method() = default;
-  virtual void learn(const TaskFeatures& task, Threads& threads, const Progress& progress) = 0;
+  virtual void learn(const TaskFeatures& task, Compute& compute, const Progress& progress) = 0;
 
   /// Called after learning, before scores are asked for.
-  virtual void prepare(Threads& threads) = 0;
+  virtual void prepare(Compute& compute) = 0;
 
   /// The image of a class (its place in the schedule; only for methods that are told). Called from
   /// several threads at once, each with a crew of its own.
-  virtual Scored score(VectorView patches, std::size_t product, Threads& threads) const = 0;
+  virtual Scored score(VectorView patches, std::size_t product, Compute& compute) const = 0;
 
   /// The vectors it scores with; none for a method that keeps something else.
   virtual Vectors coreset() const = 0;
@@ -89,18 +89,18 @@ Vectors joined(const Vectors& a, const Vectors& b);
 class VectorMethod : public Method {
  public:
   explicit VectorMethod(const MethodOptions& options) : options_(options) {}
-  void learn(const TaskFeatures& task, Threads& threads, const Progress& progress) override {
+  void learn(const TaskFeatures& task, Compute& compute, const Progress& progress) override {
     index_.reset();
-    update(task, threads, progress);
+    update(task, compute, progress);
   }
-  void prepare(Threads& threads) override;
-  Scored score(VectorView patches, std::size_t product, Threads& threads) const override;
+  void prepare(Compute& compute) override;
+  Scored score(VectorView patches, std::size_t product, Compute& compute) const override;
   Vectors coreset() const override { return joined({}, memory_); }
   std::size_t vectors() const override { return memory_.rows(); }
   std::uint64_t numbers() const override { return memory_.rows() * memory_.cols(); }
 
  protected:
-  virtual void update(const TaskFeatures& task, Threads& threads, const Progress& progress) = 0;
+  virtual void update(const TaskFeatures& task, Compute& compute, const Progress& progress) = 0;
 
   MethodOptions options_;
   Vectors memory_;
@@ -110,7 +110,7 @@ class VectorMethod : public Method {
 };
 
 /// Scores by the distances to the nearest vectors.
-Scored score_patches(const NearestIndex& index, VectorView patches, Threads& threads);
+Scored score_patches(const NearestIndex& index, VectorView patches, Compute& compute);
 
 using MakeMethod = std::unique_ptr<Method> (*)(const MethodOptions&);
 std::unique_ptr<Method> make_contcore(const MethodOptions& options);

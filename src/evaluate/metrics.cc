@@ -47,17 +47,17 @@ Ranking rank(const Thresholds& thresholds) {
   return {pairs / (good * defects), precision / defects, f1_max};
 }
 
-Ranking rank(std::span<const float> good, std::span<const float> defect, Threads& threads) {
+Ranking rank(std::span<const float> good, std::span<const float> defect, Compute& compute) {
   check(good, "good");
   check(defect, "defects");
   std::vector<std::uint64_t> words(defect.size());
   std::transform(defect.begin(), defect.end(), words.begin(), [](float s) { return scored(s, 0); });
-  Thresholds thresholds(std::move(words), threads);
+  Thresholds thresholds(std::move(words), compute);
   constexpr std::size_t kBlock = Thresholds::kBlock;
   const auto block = [&](std::size_t i) {
     return good.subspan(i * kBlock, std::min(kBlock, good.size() - i * kBlock));
   };
-  thresholds.count((good.size() + kBlock - 1) / kBlock, block, threads);
+  thresholds.count((good.size() + kBlock - 1) / kBlock, block, compute);
   return rank(thresholds);
 }
 

@@ -124,12 +124,12 @@ void PixelScores::add(const Map& map, const Mask& mask) {
   add_good(values.subspan(at));
 }
 
-PixelScores::Measures PixelScores::measure(Threads& threads) const {
+PixelScores::Measures PixelScores::measure(Compute& compute) const {
   std::vector<std::uint64_t> words(defect_.size());
   std::transform(defect_.begin(), defect_.end(), region_.begin(), words.begin(), scored);
-  Thresholds thresholds(std::move(words), threads);
+  Thresholds thresholds(std::move(words), compute);
   const auto block = [&](std::size_t i) { return std::span<const float>(good_[i]); };
-  thresholds.count(good_.size(), block, threads);
+  thresholds.count(good_.size(), block, compute);
   return {rank(thresholds), aupro(thresholds, region_pixels_)};
 }
 

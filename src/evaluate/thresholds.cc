@@ -38,9 +38,9 @@ std::vector<std::uint32_t> distinct_keys(std::span<const std::uint64_t> sorted) 
 
 }  // namespace
 
-Thresholds::Thresholds(std::vector<std::uint64_t> defects, Threads& threads)
+Thresholds::Thresholds(std::vector<std::uint64_t> defects, Compute& compute)
     : defects_(std::move(defects)) {
-  sort_by_upper_half(defects_, threads);
+  sort_by_upper_half(defects_, compute);
   keys_ = distinct_keys(defects_);
   in_slot_ = std::vector<std::atomic<std::uint64_t>>(2 * keys_.size() + 1);
   if (keys_.empty()) return;
@@ -78,9 +78,9 @@ void Thresholds::count_sorted(std::span<const std::uint32_t> good) {
 // each would wait for memory several times.
 void Thresholds::count(std::size_t blocks,
                        const std::function<std::span<const float>(std::size_t)>& block,
-                       Threads& threads) {
-  std::vector<std::array<std::vector<std::uint32_t>, 2>> scratch(threads.count());
-  threads.run(blocks, [&](std::size_t i, std::size_t worker) {
+                       Compute& compute) {
+  std::vector<std::array<std::vector<std::uint32_t>, 2>> scratch(compute.threads().count());
+  compute.threads().run(blocks, [&](std::size_t i, std::size_t worker) {
     const std::span<const float> good = block(i);
     auto& [keys, other] = scratch[worker];
     keys.resize(good.size());

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "contcore/threads.h"
+#include "contcore/compute.h"
 
 namespace contcore {
 
@@ -30,14 +30,14 @@ inline std::uint64_t scored(float score, std::uint32_t number) {
 class Thresholds {
  public:
   /// `defects` as `scored` makes them, in any order.
-  Thresholds(std::vector<std::uint64_t> defects, Threads& threads);
+  Thresholds(std::vector<std::uint64_t> defects, Compute& compute);
 
   /// Good scores are counted this many at a time, which stay in a thread's cache.
   static constexpr std::size_t kBlock = std::size_t{1} << 16;
 
   /// Takes good scores into account: block(i) for i < blocks, of up to kBlock each.
   void count(std::size_t blocks, const std::function<std::span<const float>(std::size_t)>& block,
-             Threads& threads);
+             Compute& compute);
 
   std::uint64_t good() const;
   std::uint64_t defects() const { return defects_.size(); }

@@ -12,9 +12,9 @@ namespace contcore {
 namespace {
 
 // Squared canonical distance of each vector to the nearest other one.
-std::vector<float> nearest_squared(VectorView joined, Threads& threads, const Progress& progress) {
-  const NearestIndex index(joined, threads, "memory");
-  const NearestResult found = index.search(joined, 2, threads, "memory", progress);
+std::vector<float> nearest_squared(VectorView joined, Compute& compute, const Progress& progress) {
+  const NearestIndex index(joined, compute, "memory");
+  const NearestResult found = index.search(joined, 2, compute, "memory", progress);
   std::vector<float> squared(joined.rows);
   const float* values = static_cast<const float*>(joined.data);
   for (std::size_t i = 0; i < joined.rows; ++i) {
@@ -48,7 +48,7 @@ std::vector<std::uint32_t> others(std::size_t count, const std::vector<std::uint
 }
 
 Consolidation consolidate(VectorView joined, std::size_t m, double q, std::size_t memory_limit,
-                          Threads& threads, const Progress& progress) {
+                          Compute& compute, const Progress& progress) {
   Consolidation result;
   std::vector<std::uint32_t> order(joined.rows);
   std::iota(order.begin(), order.end(), 0U);
@@ -59,7 +59,7 @@ Consolidation consolidate(VectorView joined, std::size_t m, double q, std::size_
   const std::size_t isolated = nearest_share(q, m);
   if (isolated > 0) {
     const std::vector<float> squared =
-        nearest_squared(joined, threads, part_of(progress, 0.0, 0.3));
+        nearest_squared(joined, compute, part_of(progress, 0.0, 0.3));
     std::stable_sort(order.begin(), order.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return squared[a] > squared[b]; });
     result.kept.assign(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(isolated));
@@ -72,7 +72,7 @@ Consolidation consolidate(VectorView joined, std::size_t m, double q, std::size_
   options.memory_limit = memory_limit;
   options.progress = part_of(progress, 0.3, 1.0);
   options.points_name = options.base_name = "memory";
-  const GreedyResult greedy = greedy_sample(points.view(), base.view(), options, threads);
+  const GreedyResult greedy = greedy_sample(points.view(), base.view(), options, compute);
   if (m == isolated) {
     result.covering_radius = greedy.radii.empty() ? 0 : greedy.radii[0];
   } else {

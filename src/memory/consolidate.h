@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/progress.h"
-#include "contcore/threads.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
@@ -21,7 +21,7 @@ struct Consolidation {
 /// (lowest index first on ties), the rest greedy picks with those as base. With room for all, all
 /// stay in the order they have.
 Consolidation consolidate(VectorView joined, std::size_t m, double q, std::size_t memory_limit,
-                          Threads& threads, const Progress& progress);
+                          Compute& compute, const Progress& progress);
 
 /// The indices of [0, count) that are not among `kept`.
 std::vector<std::uint32_t> others(std::size_t count, const std::vector<std::uint32_t>& kept);

@@ -47,7 +47,7 @@ std::size_t Memory::State::share_of(std::int32_t task, std::size_t vectors) cons
 
 std::unique_ptr<Memory::State> Memory::State::learn_share(VectorView features,
                                                           const LearnHow& learning,
-                                                          Threads& threads) {
+                                                          Compute& compute) {
   std::unique_ptr<State> next = emptied();
   const std::int32_t task = next->task_index(learning.task);
   TaskRecord& record = next->tasks[static_cast<std::size_t>(task)];
@@ -63,7 +63,7 @@ std::unique_ptr<Memory::State> Memory::State::learn_share(VectorView features,
   options.base_name = "memory";
   options.progress = part_of(learning.progress, 0.0, 0.98);
   const GreedyResult expansion =
-      greedy_sample(features, gather(all.vectors.view(), own).view(), options, threads);
+      greedy_sample(features, gather(all.vectors.view(), own).view(), options, compute);
   check_reach(features, expansion.picks, options.points_name);
 
   const Admission admission =
@@ -87,14 +87,14 @@ std::unique_ptr<Memory::State> Memory::State::learn_share(VectorView features,
     if (own.empty() && picks.empty()) record.covering = std::numeric_limits<float>::infinity();
   }
   report(learning.progress, 1);
-  next->settle(all, {others(all.origin.size(), admission.dropped), admission.dropped, 0}, threads);
+  next->settle(all, {others(all.origin.size(), admission.dropped), admission.dropped, 0}, compute);
   remember(record, learning, features.rows, picks.size(), epsilon, 0);
   next->calibration = std::move(calibration);
   return next;
 }
 
 void Memory::State::learn_share_online(VectorView features, const LearnHow& learning,
-                                       Threads& threads) {
+                                       Compute& compute) {
   const auto known = std::find_if(tasks.begin(), tasks.end(), [&](const TaskRecord& record) {
     return record.name == learning.task;
   });
@@ -108,14 +108,14 @@ void Memory::State::learn_share_online(VectorView features, const LearnHow& lear
   Expansion expansion;
   Nearest base;
   if (own > 0) {
-    base = nearest(features, threads, task);
+    base = nearest(features, compute, task);
     expansion =
         expand_few(features, base.squared, n, to_come_in(radii, share - std::min(share, own)));
   } else {
     GreedyOptions options;
     options.count = n;
     options.points_name = fmt::format("task '{}'", learning.task);
-    const GreedyResult found = greedy_sample(features, {}, options, threads);
+    const GreedyResult found = greedy_sample(features, {}, options, compute);
     expansion.picks.assign(found.picks.begin(), found.picks.end());
     expansion.radii = found.radii;
     expansion.covering_radius = found.covering_radius;
@@ -139,7 +139,7 @@ void Memory::State::learn_share_online(VectorView features, const LearnHow& lear
   }
   const std::vector<std::uint32_t> added =
       put(features, std::span(expansion.picks).first(admission.picks), expansion.radii, task,
-          first ? 0 : covered, threads);
+          first ? 0 : covered, compute);
   for (std::size_t i = 0; i < added.size() && own > 0; ++i) {
     earlier[added[i]] = base.slots[expansion.picks[i]];
   }
@@ -150,8 +150,8 @@ void Memory::State::learn_share_online(VectorView features, const LearnHow& lear
                        choose(slack, left)};
   order = choose(order, others(order.size(), admission.dropped));
   leave(left);
-  cover_left(gone, threads);
-  renew_radii(gone.origin, admission.dropped, threads);
+  cover_left(gone, compute);
+  renew_radii(gone.origin, admission.dropped, compute);
 }
 
 Consolidation Memory::State::share_out(const Joined& all, std::size_t m) const {
@@ -159,7 +159,7 @@ Consolidation Memory::State::share_out(const Joined& all, std::size_t m) const {
   return {others(all.origin.size(), admission.dropped), admission.dropped, 0};
 }
 
-void Memory::State::copy_shares(State& smaller, Threads& threads) const {
+void Memory::State::copy_shares(State& smaller, Compute& compute) const {
   const std::vector<std::uint32_t> dropped =
       admit(choose(origin, order), choose(radius, order), tasks.size(), -1, {}, smaller.capacity)
           .dropped;
@@ -174,12 +174,12 @@ void Memory::State::copy_shares(State& smaller, Threads& threads) const {
   smaller.earlier = earlier_among(stay);
   const Joined gone = {gather(slots.view(), left), choose(origin, left), choose(radius, left),
                        choose(slack, left)};
-  smaller.cover_left(gone, threads);
-  smaller.renew_radii(gone.origin, dropped, threads);
+  smaller.cover_left(gone, compute);
+  smaller.renew_radii(gone.origin, dropped, compute);
 }
 
 void Memory::State::meet(Joined& all, Joined& more, const std::vector<TaskRecord>& theirs,
-                         Threads& threads) {
+                         Compute& compute) {
   std::vector<std::uint32_t> stay;  // places in `more`, in their new order
   std::vector<float> radii;
   for (const TaskRecord& record : theirs) {
@@ -197,7 +197,7 @@ void Memory::State::meet(Joined& all, Joined& more, const std::vector<TaskRecord
     options.count = others.size();
     const GreedyResult expansion =
         greedy_sample(gather(more.vectors.view(), others).view(),
-                      gather(all.vectors.view(), ours).view(), options, threads);
+                      gather(all.vectors.view(), ours).view(), options, compute);
     float late = record.covering;
     for (const std::uint32_t i : others) late = std::max(late, more.slack[i]);
     late = bound(static_cast<double>(late));
@@ -212,7 +212,7 @@ void Memory::State::meet(Joined& all, Joined& more, const std::vector<TaskRecord
   more.radius = std::move(radii);
 }
 
-void Memory::State::cover_left(const Joined& left, Threads& threads) {
+void Memory::State::cover_left(const Joined& left, Compute& compute) {
   std::vector<std::vector<std::uint32_t>> relied(tasks.size());  // on by later learning
   for (std::uint32_t i = 0; i < left.origin.size(); ++i) {
     const auto task = static_cast<std::size_t>(left.origin[i]);
@@ -227,7 +227,7 @@ void Memory::State::cover_left(const Joined& left, Threads& threads) {
       tasks[task].covering = std::numeric_limits<float>::infinity();
       continue;
     }
-    const Nearest stay = nearest(gather(left.vectors.view(), relied[task]).view(), threads, own);
+    const Nearest stay = nearest(gather(left.vectors.view(), relied[task]).view(), compute, own);
     for (std::size_t i = 0; i < relied[task].size(); ++i) {
       pass_slack(left.slack[relied[task][i]], stay.squared[i], stay.slots[i]);
     }
@@ -235,7 +235,7 @@ void Memory::State::cover_left(const Joined& left, Threads& threads) {
 }
 
 void Memory::State::renew_radii(const std::vector<std::int32_t>& of,
-                                const std::vector<std::uint32_t>& places, Threads& threads) {
+                                const std::vector<std::uint32_t>& places, Compute& compute) {
   std::vector<bool> done(tasks.size());
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (done[static_cast<std::size_t>(of[i])]) continue;
@@ -253,21 +253,21 @@ void Memory::State::renew_radii(const std::vector<std::int32_t>& of,
     }
     if (orphans.empty()) continue;
     if (worth_an_index(of[i], orphans.size() * own.size() / 2)) {
-      find_earlier(of[i], own, orphans, threads);
+      find_earlier(of[i], own, orphans, compute);
     }
-    measure_earlier(own, orphans, threads);
+    measure_earlier(own, orphans, compute);
   }
 }
 
 // Most have an earlier one among their nearest few; the others stay in the list.
 void Memory::State::find_earlier(std::int32_t task, const std::vector<std::uint32_t>& own,
-                                 std::vector<std::uint32_t>& orphans, Threads& threads) {
+                                 std::vector<std::uint32_t>& orphans, Compute& compute) {
   constexpr std::size_t kFew = 8;
   std::vector<std::uint32_t> place(slots.rows());
   for (std::uint32_t k = 0; k < own.size(); ++k) place[own[k]] = k;
   const std::vector<std::uint32_t> found =
-      searchable(task, threads)
-          .nearest(gather(slots.view(), choose(own, orphans)).view(), kFew, threads);
+      searchable(task, compute)
+          .nearest(gather(slots.view(), choose(own, orphans)).view(), kFew, compute);
   std::vector<std::uint32_t> rest;
   for (std::size_t i = 0; i < orphans.size(); ++i) {
     const auto few = std::span(found).subspan(i * kFew, kFew);
@@ -287,26 +287,27 @@ void Memory::State::find_earlier(std::int32_t task, const std::vector<std::uint3
 }
 
 void Memory::State::measure_earlier(const std::vector<std::uint32_t>& own,
-                                    const std::vector<std::uint32_t>& orphans, Threads& threads) {
+                                    const std::vector<std::uint32_t>& orphans, Compute& compute) {
   constexpr std::size_t kBlock = 16;  // a kernel makes the most of several vectors at once
   std::vector<const float*> rows(own.size());
   for (std::size_t k = 0; k < own.size(); ++k) rows[k] = slots.row(own[k]);
-  threads.run((orphans.size() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
-    const std::size_t begin = block * kBlock;
-    const std::size_t n = std::min(kBlock, orphans.size() - begin);
-    const std::vector<const float*> asked =
-        choose(rows, std::vector<std::uint32_t>(&orphans[begin], &orphans[begin] + n));
-    const std::size_t most = orphans[begin + n - 1];
-    std::vector<float> squared(n * most);
-    kernels::squared_distances(asked.data(), n, rows.data(), most, dimension, squared.data());
-    for (std::size_t i = 0; i < n; ++i) {
-      const float* row = squared.data() + i * most;
-      const std::uint32_t k = orphans[begin + i];
-      const float* nearest = std::min_element(row, row + k);
-      radius[own[k]] = k == 0 ? kInfinity : std::sqrt(*nearest);
-      earlier[own[k]] = k == 0 ? kUnknown : own[static_cast<std::size_t>(nearest - row)];
-    }
-  });
+  compute.threads().run(
+      (orphans.size() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
+        const std::size_t begin = block * kBlock;
+        const std::size_t n = std::min(kBlock, orphans.size() - begin);
+        const std::vector<const float*> asked =
+            choose(rows, std::vector<std::uint32_t>(&orphans[begin], &orphans[begin] + n));
+        const std::size_t most = orphans[begin + n - 1];
+        std::vector<float> squared(n * most);
+        kernels::squared_distances(asked.data(), n, rows.data(), most, dimension, squared.data());
+        for (std::size_t i = 0; i < n; ++i) {
+          const float* row = squared.data() + i * most;
+          const std::uint32_t k = orphans[begin + i];
+          const float* nearest = std::min_element(row, row + k);
+          radius[own[k]] = k == 0 ? kInfinity : std::sqrt(*nearest);
+          earlier[own[k]] = k == 0 ? kUnknown : own[static_cast<std::size_t>(nearest - row)];
+        }
+      });
 }
 
 }  // namespace contcore

@@ -171,15 +171,15 @@ double Memory::certificate() const {
 
 void Memory::check_task(const std::string& task) const { check_name(state_->tasks, task); }
 
-void Memory::learn(VectorView features, const LearnHow& how, Threads& threads) {
+void Memory::learn(VectorView features, const LearnHow& how, Compute& compute) {
   check(features, how, state_->dimension);
   check_task(how.task);
   state_ = state_->how.rule == Consolidate::Rule::kPaper
-               ? state_->learn_paper(features, how, threads)
-               : state_->learn_share(features, how, threads);
+               ? state_->learn_paper(features, how, compute)
+               : state_->learn_share(features, how, compute);
 }
 
-void Memory::learn_online(VectorView features, const LearnHow& how, Threads& threads) {
+void Memory::learn_online(VectorView features, const LearnHow& how, Compute& compute) {
   check(features, how, state_->dimension);
   check_task(how.task);
   const bool paper = state_->how.rule == Consolidate::Rule::kPaper;
@@ -188,23 +188,23 @@ void Memory::learn_online(VectorView features, const LearnHow& how, Threads& thr
                          ? state_->size() > 0 && updates_neighbours(state_->how.q, state_->capacity)
                          : n <= state_->size() / 4;
   const bool in_place = worth && features.scalar == Scalar::kFloat32;
-  if (!in_place) return learn(features, how, threads);
+  if (!in_place) return learn(features, how, compute);
   if (paper) {
-    state_->learn_paper_online(features, how, threads);
+    state_->learn_paper_online(features, how, compute);
   } else {
-    state_->learn_share_online(features, how, threads);
+    state_->learn_share_online(features, how, compute);
   }
 }
 
-std::vector<float> Memory::distances(VectorView patches, Threads& threads) const {
+std::vector<float> Memory::distances(VectorView patches, Compute& compute) const {
   if (size() == 0) {
     throw Error(Error::Kind::kInput, "the memory is empty; learn good images first");
   }
-  return state_->searchable(threads).distances(patches, threads);
+  return state_->searchable(compute).distances(patches, compute);
 }
 
 void Memory::hold_out(VectorView patches, std::span<const std::size_t> ends,
-                      const std::string& task, Threads& threads) {
+                      const std::string& task, Compute& compute) {
   const auto known = std::find_if(state_->tasks.begin(), state_->tasks.end(),
                                   [&](const TaskRecord& record) { return record.name == task; });
   if (known == state_->tasks.end()) {
@@ -215,7 +215,7 @@ void Memory::hold_out(VectorView patches, std::span<const std::size_t> ends,
   Calibration next = state_->calibration.copy();
   const std::vector<Vectors> shells = state_->shells(index);
   std::vector<NearestIndex> searched;
-  for (const Vectors& shell : shells) searched.emplace_back(shell.view(), threads);
+  for (const Vectors& shell : shells) searched.emplace_back(shell.view(), compute);
   std::vector<HeldOut> images;
   const std::size_t room = next.room(index);
   for (std::size_t i = 0, first = 0; i < std::min(ends.size(), room); first = ends[i++]) {
@@ -223,13 +223,13 @@ void Memory::hold_out(VectorView patches, std::span<const std::size_t> ends,
     // The memory's, and those of its task alone with fewer and fewer vectors.
     std::vector<std::vector<float>> all;
     for (const NearestIndex& shell : searched) {
-      all.push_back(shell.search(image, 1, threads, "patches").distances);
+      all.push_back(shell.search(image, 1, compute, "patches").distances);
       if (all.size() == 1) continue;
       const std::vector<float>& fewer = all[all.size() - 2];
       std::transform(fewer.begin(), fewer.end(), all.back().begin(), all.back().begin(),
                      [](float a, float b) { return std::min(a, b); });
     }
-    all.push_back(distances(image, threads));
+    all.push_back(distances(image, compute));
     std::reverse(all.begin(), all.end());
     images.push_back(contcore::hold_out(image, all, index));
     const Vectors& kept = images.back().patches;
@@ -244,7 +244,7 @@ void Memory::hold_out(VectorView patches, std::span<const std::size_t> ends,
   state_->calibration = std::move(next);
 }
 
-void Memory::recalibrate(Threads& threads) {
+void Memory::recalibrate(Compute& compute) {
   std::size_t rows = 0;
   for (const HeldOut& image : state_->calibration.images) rows += image.patches.rows();
   if (rows == 0) return;
@@ -254,7 +254,7 @@ void Memory::recalibrate(Threads& threads) {
     std::copy_n(image.patches.data(), image.patches.rows() * state_->dimension, patches.row(at));
     at += image.patches.rows();
   }
-  const std::vector<float> all = distances(patches.view(), threads);
+  const std::vector<float> all = distances(patches.view(), compute);
   at = 0;
   for (HeldOut& image : state_->calibration.images) {
     const auto first = all.begin() + static_cast<std::ptrdiff_t>(at);
@@ -334,13 +334,13 @@ std::vector<float> Memory::held_out_scores(std::size_t task) const {
   return state_->calibration.scores(static_cast<std::int32_t>(task));
 }
 
-Memory Memory::shrink(std::size_t count, Threads& threads) const {
+Memory Memory::shrink(std::size_t count, Compute& compute) const {
   Memory smaller(dimension(), count, state_->how);
   smaller.source = source;
   State& next = *smaller.state_;
   next.tasks = state_->tasks;
   if (state_->how.rule == Consolidate::Rule::kShare) {
-    state_->copy_shares(next, threads);
+    state_->copy_shares(next, compute);
   } else {
     const Joined all = state_->joined();
     Consolidation kept;
@@ -349,14 +349,14 @@ Memory Memory::shrink(std::size_t count, Threads& threads) const {
       std::iota(kept.kept.begin(), kept.kept.end(), 0U);
       kept.dropped = others(size(), kept.kept);
     } else {
-      kept = consolidate(all.vectors.view(), count, 0, 0, threads, {});
+      kept = consolidate(all.vectors.view(), count, 0, 0, compute, {});
     }
-    next.settle(all, kept, threads);
+    next.settle(all, kept, compute);
     next.greedy_order = state_->greedy_order || !kept.dropped.empty();
   }
   next.calibration = state_->calibration.copy();
   next.calibration.trim(Calibration::budget(count), next.tasks.size());
-  smaller.recalibrate(threads);
+  smaller.recalibrate(compute);
   return smaller;
 }
 
@@ -366,7 +366,7 @@ Memory Memory::copy() const {
   Consolidation everything;
   everything.kept.resize(size());
   std::iota(everything.kept.begin(), everything.kept.end(), 0U);
-  Threads alone(1);  // nothing is dropped, so nothing is searched
+  Compute alone(1);  // nothing is dropped, so nothing is searched
   same->settle(all, everything, alone);
   same->earlier = state_->earlier_among(state_->order);
   same->greedy_order = state_->greedy_order;
@@ -376,7 +376,7 @@ Memory Memory::copy() const {
   return result;
 }
 
-Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Threads& threads) {
+Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Compute& compute) {
   check_alike(a, b);
   Memory merged(a.dimension(), capacity, a.state_->how);
   merged.source = a.source;
@@ -392,14 +392,14 @@ Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Thr
   Joined more = b.state_->joined();
   for (std::int32_t& task : more.origin) task = renamed[static_cast<std::size_t>(task)];
   const bool paper = a.state_->how.rule == Consolidate::Rule::kPaper;
-  if (!paper) next.meet(all, more, b.tasks(), threads);
+  if (!paper) next.meet(all, more, b.tasks(), compute);
   join(all, more.vectors);
   all.origin.insert(all.origin.end(), more.origin.begin(), more.origin.end());
   all.radius.insert(all.radius.end(), more.radius.begin(), more.radius.end());
   all.slack.insert(all.slack.end(), more.slack.begin(), more.slack.end());
-  const Consolidation kept = paper ? consolidate(all.vectors.view(), capacity, 0, 0, threads, {})
+  const Consolidation kept = paper ? consolidate(all.vectors.view(), capacity, 0, 0, compute, {})
                                    : next.share_out(all, capacity);
-  next.settle(all, kept, threads);
+  next.settle(all, kept, compute);
   next.greedy_order = !kept.dropped.empty();
   next.calibration = a.state_->calibration.copy();
   for (HeldOut& image : b.state_->calibration.copy().images) {
@@ -407,7 +407,7 @@ Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Thr
     next.calibration.images.push_back(std::move(image));
   }
   next.calibration.trim(Calibration::budget(capacity), next.tasks.size());
-  merged.recalibrate(threads);
+  merged.recalibrate(compute);
   return merged;
 }
 

@@ -22,11 +22,11 @@ Neighbours::Neighbours(const Vectors& slots)
       rooms_(slots.rows(), kRoom),
       stamps_(slots.rows(), 0) {}
 
-void Neighbours::start(const SlotIndex& index, std::size_t count, Threads& threads) {
+void Neighbours::start(const SlotIndex& index, std::size_t count, Compute& compute) {
   const std::size_t k = kShort + 2;  // the vector itself, and one more whose distance is the bound
   const std::vector<std::uint32_t> found =
-      index.nearest({slots_->data(), count, slots_->cols()}, k, threads);
-  threads.run(count, [&](std::size_t i, std::size_t) {
+      index.nearest({slots_->data(), count, slots_->cols()}, k, compute);
+  compute.threads().run(count, [&](std::size_t i, std::size_t) {
     std::vector<Near>& list = lists_[i];
     for (std::size_t j = 0; j < k; ++j) {
       const std::uint32_t other = found[i * k + j];
@@ -42,12 +42,12 @@ void Neighbours::start(const SlotIndex& index, std::size_t count, Threads& threa
 
 std::vector<float> Neighbours::all_distances(const std::vector<std::uint32_t>& from,
                                              const std::vector<std::uint32_t>& to,
-                                             Threads& threads) const {
+                                             Compute& compute) const {
   const std::size_t n = from.size();
   std::vector<const float*> a(n);
   for (std::size_t i = 0; i < n; ++i) a[i] = slots_->row(from[i]);
   std::vector<float> squared(n * to.size());
-  threads.run((to.size() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
+  compute.threads().run((to.size() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
     const std::size_t first = block * kBlock;
     const std::size_t many = std::min(kBlock, to.size() - first);
     const float* b[kBlock];
@@ -62,11 +62,11 @@ std::vector<float> Neighbours::all_distances(const std::vector<std::uint32_t>& f
 }
 
 void Neighbours::add(const std::vector<std::uint32_t>& added, const std::vector<std::uint32_t>& all,
-                     Threads& threads) {
+                     Compute& compute) {
   std::vector<bool> is_new(slots_->rows(), false);
   for (const std::uint32_t slot : added) is_new[slot] = true;
-  const std::vector<float> squared = all_distances(added, all, threads);
-  threads.run((all.size() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
+  const std::vector<float> squared = all_distances(added, all, compute);
+  compute.threads().run((all.size() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
     const std::size_t end = std::min(all.size(), (block + 1) * kBlock);
     for (std::size_t j = block * kBlock; j < end; ++j) {
       if (is_new[all[j]]) continue;
@@ -76,7 +76,7 @@ void Neighbours::add(const std::vector<std::uint32_t>& added, const std::vector<
       }
     }
   });
-  threads.run(added.size(), [&](std::size_t i, std::size_t) {
+  compute.threads().run(added.size(), [&](std::size_t i, std::size_t) {
     fill(added[i], all, squared.data() + i * all.size(), 0);
   });
 }

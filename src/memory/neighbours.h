@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "contcore/threads.h"
+#include "contcore/compute.h"
 #include "contcore/vectors.h"
 #include "memory/slot_index.h"
 
@@ -28,11 +28,11 @@ class Neighbours {
   explicit Neighbours(const Vectors& slots);
 
   /// Starts with the vectors in slots 0, 1, 2, …, all of them in the index.
-  void start(const SlotIndex& index, std::size_t count, Threads& threads);
+  void start(const SlotIndex& index, std::size_t count, Compute& compute);
 
   /// The vectors in these slots are there from now on; `all` are those there, these included.
   void add(const std::vector<std::uint32_t>& added, const std::vector<std::uint32_t>& all,
-           Threads& threads);
+           Compute& compute);
   void drop(std::uint32_t slot);
 
   /// Calls visit(near) for the vectors in increasing distance until it returns true; false if the
@@ -49,8 +49,8 @@ class Neighbours {
   /// vectors y and for at least the usual number of entries.
   template <typename Wanted>
   void renew(const std::vector<std::uint32_t>& which, const std::vector<std::uint32_t>& all,
-             Wanted wanted, Threads& threads) {
-    for_rows(which, all, threads, [&](std::uint32_t slot, const float* squared) {
+             Wanted wanted, Compute& compute) {
+    for_rows(which, all, compute, [&](std::uint32_t slot, const float* squared) {
       float least = std::numeric_limits<float>::infinity();
       for (std::size_t j = 0; j < all.size(); ++j) {
         if (all[j] != slot && wanted(all[j])) least = std::min(least, squared[j]);
@@ -62,9 +62,9 @@ class Neighbours {
  private:
   template <typename Use>
   void for_rows(const std::vector<std::uint32_t>& which, const std::vector<std::uint32_t>& all,
-                Threads& threads, Use use);
+                Compute& compute, Use use);
   std::vector<float> all_distances(const std::vector<std::uint32_t>& from,
-                                   const std::vector<std::uint32_t>& to, Threads& threads) const;
+                                   const std::vector<std::uint32_t>& to, Compute& compute) const;
   void fill(std::uint32_t slot, const std::vector<std::uint32_t>& all, const float* squared,
             float at_least);
   void insert(std::uint32_t slot, std::uint32_t other, float squared);
@@ -78,15 +78,15 @@ class Neighbours {
 
 template <typename Use>
 void Neighbours::for_rows(const std::vector<std::uint32_t>& which,
-                          const std::vector<std::uint32_t>& all, Threads& threads, Use use) {
+                          const std::vector<std::uint32_t>& all, Compute& compute, Use use) {
   constexpr std::size_t kRows = 64;  // at a time, so that the distances stay bounded
   for (std::size_t first = 0; first < which.size(); first += kRows) {
     const std::size_t n = std::min(kRows, which.size() - first);
     const std::vector<std::uint32_t> some(which.begin() + static_cast<std::ptrdiff_t>(first),
                                           which.begin() + static_cast<std::ptrdiff_t>(first + n));
-    const std::vector<float> squared = all_distances(some, all, threads);
-    threads.run(n,
-                [&](std::size_t i, std::size_t) { use(some[i], squared.data() + i * all.size()); });
+    const std::vector<float> squared = all_distances(some, all, compute);
+    compute.threads().run(
+        n, [&](std::size_t i, std::size_t) { use(some[i], squared.data() + i * all.size()); });
   }
 }
 

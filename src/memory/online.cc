@@ -16,7 +16,7 @@ using Near = Neighbours::Near;
 
 // Canonical squared distance of each vector to the nearest other one.
 std::vector<float> nearest_squared(const std::vector<std::uint32_t>& joined, Neighbours& neighbours,
-                                   Threads& threads) {
+                                   Compute& compute) {
   std::vector<float> squared(joined.size());
   const auto look = [&](std::size_t i) {
     return neighbours.nearest(joined[i], [&](const Near& near) {
@@ -31,7 +31,7 @@ std::vector<float> nearest_squared(const std::vector<std::uint32_t>& joined, Nei
   std::vector<std::uint32_t> slots;
   for (const std::size_t i : unknown) slots.push_back(joined[i]);
   neighbours.renew(
-      slots, joined, [](std::uint32_t) { return true; }, threads);
+      slots, joined, [](std::uint32_t) { return true; }, compute);
   for (const std::size_t i : unknown) look(i);
   return squared;
 }
@@ -58,10 +58,10 @@ struct Entry {
 class Rest {
  public:
   Rest(const std::vector<std::uint32_t>& joined, const std::vector<std::uint32_t>& rest,
-       std::size_t slots, Neighbours& neighbours, Threads& threads)
+       std::size_t slots, Neighbours& neighbours, Compute& compute)
       : joined_(joined), place_(slots, kBase), state_(joined.size()) {
     for (const std::uint32_t at : rest) place_[joined[at]] = at;
-    find_base(rest, neighbours, threads);
+    find_base(rest, neighbours, compute);
     link(rest, neighbours);
   }
 
@@ -83,7 +83,7 @@ class Rest {
  private:
   static constexpr std::uint32_t kBase = ~std::uint32_t{0};
 
-  void find_base(const std::vector<std::uint32_t>& rest, Neighbours& neighbours, Threads& threads) {
+  void find_base(const std::vector<std::uint32_t>& rest, Neighbours& neighbours, Compute& compute) {
     const auto look = [&](std::uint32_t at) {
       return neighbours.nearest(joined_[at], [&](const Near& near) {
         if (place_[near.slot] != kBase) return false;
@@ -99,7 +99,7 @@ class Rest {
       slots.push_back(joined_[at]);
     }
     neighbours.renew(
-        slots, joined_, [&](std::uint32_t slot) { return place_[slot] == kBase; }, threads);
+        slots, joined_, [&](std::uint32_t slot) { return place_[slot] == kBase; }, compute);
     for (const std::uint32_t at : unknown) look(at);
   }
 
@@ -175,8 +175,8 @@ Expansion expand_few(VectorView points, const std::vector<float>& squared, std::
 
 OnlineConsolidation consolidate_online(const std::vector<std::uint32_t>& joined, std::size_t m,
                                        double q, Neighbours& neighbours, std::size_t slots,
-                                       Threads& threads) {
-  const std::vector<float> squared = nearest_squared(joined, neighbours, threads);
+                                       Compute& compute) {
+  const std::vector<float> squared = nearest_squared(joined, neighbours, compute);
   std::vector<std::uint32_t> order(joined.size());
   std::iota(order.begin(), order.end(), 0U);
   std::stable_sort(order.begin(), order.end(),
@@ -186,7 +186,7 @@ OnlineConsolidation consolidate_online(const std::vector<std::uint32_t>& joined,
   OnlineConsolidation result;
   result.kept = choose(joined, order);
   const std::vector<std::uint32_t> rest = others(joined.size(), order);
-  Rest greedy(joined, rest, slots, neighbours, threads);
+  Rest greedy(joined, rest, slots, neighbours, compute);
   greedy.pick(m - order.size(), result.kept);
   std::vector<std::uint32_t> place(slots, kNowhere);
   for (std::size_t i = 0; i < result.kept.size(); ++i) {

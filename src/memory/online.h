@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "contcore/threads.h"
+#include "contcore/compute.h"
 #include "contcore/vectors.h"
 #include "memory/neighbours.h"
 
@@ -34,6 +34,6 @@ struct OnlineConsolidation {
 };
 OnlineConsolidation consolidate_online(const std::vector<std::uint32_t>& joined, std::size_t m,
                                        double q, Neighbours& neighbours, std::size_t slots,
-                                       Threads& threads);
+                                       Compute& compute);
 
 }  // namespace contcore

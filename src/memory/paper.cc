@@ -14,7 +14,7 @@ namespace contcore {
 
 std::unique_ptr<Memory::State> Memory::State::learn_paper(VectorView features,
                                                           const LearnHow& learning,
-                                                          Threads& threads) {
+                                                          Compute& compute) {
   GreedyOptions options;
   options.count = picks_of(learning.p, features.rows);
   options.memory_limit = learning.memory_limit;
@@ -22,7 +22,7 @@ std::unique_ptr<Memory::State> Memory::State::learn_paper(VectorView features,
   options.base_name = "memory";
   options.progress = part_of(learning.progress, 0.0, 0.8);
   Joined all = joined();
-  const GreedyResult expansion = greedy_sample(features, all.vectors.view(), options, threads);
+  const GreedyResult expansion = greedy_sample(features, all.vectors.view(), options, compute);
   check_reach(features, expansion.picks, options.points_name);
 
   std::unique_ptr<State> next = emptied();
@@ -35,9 +35,9 @@ std::unique_ptr<Memory::State> Memory::State::learn_paper(VectorView features,
   for (float& covered : all.slack) covered = std::max(covered, epsilon);
 
   const Consolidation kept = consolidate(all.vectors.view(), capacity, how.q, learning.memory_limit,
-                                         threads, part_of(learning.progress, 0.8, 1.0));
+                                         compute, part_of(learning.progress, 0.8, 1.0));
   report(learning.progress, 1);
-  next->settle(all, kept, threads);
+  next->settle(all, kept, compute);
   if (!kept.dropped.empty()) {
     next->greedy_order = nearest_share(how.q, capacity) == 0;
   } else {
@@ -50,15 +50,15 @@ std::unique_ptr<Memory::State> Memory::State::learn_paper(VectorView features,
 }
 
 void Memory::State::learn_paper_online(VectorView features, const LearnHow& learning,
-                                       Threads& threads) {
+                                       Compute& compute) {
   const std::size_t n = std::min(picks_of(learning.p, features.rows), features.rows);
   make_room(n);
-  const Expansion expansion = expand_few(features, nearest(features, threads).squared, n);
+  const Expansion expansion = expand_few(features, nearest(features, compute).squared, n);
   const bool full = size() + expansion.picks.size() > capacity;
   if (full && !neighbours) {
     lay(slots.rows());
     auto made = std::make_unique<Neighbours>(slots);
-    made->start(searchable(threads), size(), threads);
+    made->start(searchable(compute), size(), compute);
     neighbours = std::move(made);
   }
   check_reach(features, expansion.picks, fmt::format("task '{}'", learning.task));
@@ -67,13 +67,13 @@ void Memory::State::learn_paper_online(VectorView features, const LearnHow& lear
   const float epsilon = bound(static_cast<double>(expansion.covering_radius));
   for (float& covered : slack) covered = std::max(covered, epsilon);
   const std::vector<std::uint32_t> added =
-      put(features, expansion.picks, expansion.radii, task, epsilon, threads);
+      put(features, expansion.picks, expansion.radii, task, epsilon, compute);
   if (!added.empty()) greedy_order = false;
   float epsilon_hat = 0;
-  if (neighbours) neighbours->add(added, order, threads);
+  if (neighbours) neighbours->add(added, order, compute);
   if (full) {
     const OnlineConsolidation kept =
-        consolidate_online(order, capacity, how.q, *neighbours, slots.rows(), threads);
+        consolidate_online(order, capacity, how.q, *neighbours, slots.rows(), compute);
     order = kept.kept;
     std::vector<std::uint32_t> left;
     for (const auto& dropped : kept.dropped) {

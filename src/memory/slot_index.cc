@@ -4,19 +4,19 @@
 
 namespace contcore {
 
-SlotIndex::SlotIndex(const Vectors& slots, std::vector<std::uint32_t> which, Threads& threads)
+SlotIndex::SlotIndex(const Vectors& slots, std::vector<std::uint32_t> which, Compute& compute)
     : slots_(&slots),
       slot_of_id_(std::move(which)),
       first_(slot_of_id_.size()),
-      index_(slots.view(), slot_of_id_, threads) {
+      index_(slots.view(), slot_of_id_, compute) {
   id_of_slot_.reserve(first_);
   for (std::size_t id = 0; id < first_; ++id) {
     id_of_slot_[slot_of_id_[id]] = static_cast<std::int64_t>(id);
   }
 }
 
-void SlotIndex::add(const std::vector<std::uint32_t>& slots, Threads& threads) {
-  std::int64_t id = index_.add(slots_->view(), slots, threads);
+void SlotIndex::add(const std::vector<std::uint32_t>& slots, Compute& compute) {
+  std::int64_t id = index_.add(slots_->view(), slots, compute);
   for (const std::uint32_t slot : slots) id_of_slot_[slot] = id++;
   slot_of_id_.insert(slot_of_id_.end(), slots.begin(), slots.end());
 }
@@ -32,13 +32,13 @@ void SlotIndex::drop(const std::vector<std::uint32_t>& slots) {
   if (!ids.empty()) index_.drop(ids);
 }
 
-std::vector<float> SlotIndex::distances(VectorView patches, Threads& threads) const {
-  return index_.search(patches, 1, threads, "patches").distances;
+std::vector<float> SlotIndex::distances(VectorView patches, Compute& compute) const {
+  return index_.search(patches, 1, compute, "patches").distances;
 }
 
 std::vector<std::uint32_t> SlotIndex::nearest(VectorView patches, std::size_t k,
-                                              Threads& threads) const {
-  const NearestResult found = index_.search(patches, k, threads, "patches");
+                                              Compute& compute) const {
+  const NearestResult found = index_.search(patches, k, compute, "patches");
   std::vector<std::uint32_t> slots(found.ids.size(), kNone);
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (found.ids[i] >= 0) slots[i] = slot_of_id_[static_cast<std::size_t>(found.ids[i])];

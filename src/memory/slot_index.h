@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/nearest.h"
-#include "contcore/threads.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
@@ -15,10 +15,10 @@ namespace contcore {
 class SlotIndex {
  public:
   /// Of vectors equally near, the first of `which` is found. `slots` must stay where it is.
-  SlotIndex(const Vectors& slots, std::vector<std::uint32_t> which, Threads& threads);
+  SlotIndex(const Vectors& slots, std::vector<std::uint32_t> which, Compute& compute);
 
   /// More, behind all others.
-  void add(const std::vector<std::uint32_t>& slots, Threads& threads);
+  void add(const std::vector<std::uint32_t>& slots, Compute& compute);
   /// Those of these slots that are in it are no longer.
   void drop(const std::vector<std::uint32_t>& slots);
 
@@ -27,11 +27,11 @@ class SlotIndex {
   std::size_t came() const { return slot_of_id_.size() - first_; }
   std::size_t size() const { return index_.size(); }
 
-  std::vector<float> distances(VectorView patches, Threads& threads) const;
+  std::vector<float> distances(VectorView patches, Compute& compute) const;
 
   /// The slots of the k nearest vectors of each, nearest first; kNone where there are fewer.
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  std::vector<std::uint32_t> nearest(VectorView patches, std::size_t k, Threads& threads) const;
+  std::vector<std::uint32_t> nearest(VectorView patches, std::size_t k, Compute& compute) const;
 
  private:
   const Vectors* slots_;

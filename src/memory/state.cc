@@ -115,9 +115,9 @@ std::vector<std::uint32_t> Memory::State::own_slots(std::int32_t task) const {
   return own;
 }
 
-const SlotIndex& Memory::State::searchable(Threads& threads) const {
+const SlotIndex& Memory::State::searchable(Compute& compute) const {
   const std::lock_guard<std::mutex> lock(making);
-  if (!index) index = std::make_unique<SlotIndex>(slots, order, threads);
+  if (!index) index = std::make_unique<SlotIndex>(slots, order, compute);
   return *index;
 }
 
@@ -126,13 +126,13 @@ SlotIndex* Memory::State::own_index(std::int32_t task) const {
   return t < own_indexes.size() ? own_indexes[t].get() : nullptr;
 }
 
-const SlotIndex& Memory::State::searchable(std::int32_t task, Threads& threads) {
+const SlotIndex& Memory::State::searchable(std::int32_t task, Compute& compute) {
   own_indexes.resize(tasks.size());
   std::unique_ptr<SlotIndex>& own = own_indexes[static_cast<std::size_t>(task)];
   // The others are of the same product, and cost little until they are as many as the first; those
   // that left leave gaps.
   const bool worn = own && (own->came() > own->first() || own->size() < own->first() / 2);
-  if (!own || worn) own = std::make_unique<SlotIndex>(slots, own_slots(task), threads);
+  if (!own || worn) own = std::make_unique<SlotIndex>(slots, own_slots(task), compute);
   return *own;
 }
 
@@ -185,11 +185,11 @@ void Memory::State::lay(std::size_t rows) {
   slots = std::move(laid);
 }
 
-Memory::State::Nearest Memory::State::nearest(VectorView patches, Threads& threads,
+Memory::State::Nearest Memory::State::nearest(VectorView patches, Compute& compute,
                                               std::optional<std::int32_t> task) {
-  const SlotIndex& searched = task ? searchable(*task, threads) : searchable(threads);
+  const SlotIndex& searched = task ? searchable(*task, compute) : searchable(compute);
   Nearest result;
-  result.slots = searched.nearest(patches, 1, threads);
+  result.slots = searched.nearest(patches, 1, compute);
   result.squared.resize(patches.rows);
   std::vector<float> scratch(dimension);
   for (std::size_t i = 0; i < patches.rows; ++i) {
@@ -220,7 +220,7 @@ std::vector<Vectors> Memory::State::shells(std::int32_t task) const {
 std::vector<std::uint32_t> Memory::State::put(VectorView features,
                                               std::span<const std::uint32_t> picks,
                                               std::span<const float> radii, std::int32_t task,
-                                              float covered, Threads& threads) {
+                                              float covered, Compute& compute) {
   std::vector<std::uint32_t> added;
   for (std::size_t i = 0; i < picks.size(); ++i) {
     const std::uint32_t slot = free.back();
@@ -237,8 +237,8 @@ std::vector<std::uint32_t> Memory::State::put(VectorView features,
   // Its directions are fitted to the first and may say little of the others: a quarter can be a
   // product that was not there.
   if (index && index->came() > index->first() / 4) index.reset();
-  if (index) index->add(added, threads);
-  if (SlotIndex* own = own_index(task)) own->add(added, threads);
+  if (index) index->add(added, compute);
+  if (SlotIndex* own = own_index(task)) own->add(added, compute);
   return added;
 }
 
@@ -276,7 +276,7 @@ Joined Memory::State::joined() const {
   return all;
 }
 
-void Memory::State::settle(const Joined& all, const Consolidation& kept, Threads& threads) {
+void Memory::State::settle(const Joined& all, const Consolidation& kept, Compute& compute) {
   slots = gather(all.vectors.view(), kept.kept);
   order.resize(kept.kept.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -289,11 +289,11 @@ void Memory::State::settle(const Joined& all, const Consolidation& kept, Threads
   if (kept.dropped.empty()) return;
   if (how.rule == Consolidate::Rule::kShare) {
     const Joined gone = gather(all, kept.dropped);
-    cover_left(gone, threads);
-    renew_radii(gone.origin, kept.dropped, threads);
+    cover_left(gone, compute);
+    renew_radii(gone.origin, kept.dropped, compute);
     return;
   }
-  const Nearest stay = nearest(gather(all.vectors.view(), kept.dropped).view(), threads);
+  const Nearest stay = nearest(gather(all.vectors.view(), kept.dropped).view(), compute);
   for (std::size_t i = 0; i < kept.dropped.size(); ++i) {
     pass_slack(all.slack[kept.dropped[i]], stay.squared[i], stay.slots[i]);
   }

@@ -58,8 +58,8 @@ struct Memory::State {
   mutable std::unique_ptr<SlotIndex> index;
   std::vector<std::unique_ptr<SlotIndex>> own_indexes;  // by task (share)
   std::unique_ptr<Neighbours> neighbours;
-  const SlotIndex& searchable(Threads& threads) const;
-  const SlotIndex& searchable(std::int32_t task, Threads& threads);
+  const SlotIndex& searchable(Compute& compute) const;
+  const SlotIndex& searchable(std::int32_t task, Compute& compute);
   SlotIndex* own_index(std::int32_t task) const;
   void forget_indexes();
 
@@ -75,7 +75,7 @@ struct Memory::State {
     std::vector<std::uint32_t> slots;
     std::vector<float> squared;
   };
-  Nearest nearest(VectorView patches, Threads& threads,
+  Nearest nearest(VectorView patches, Compute& compute,
                   std::optional<std::int32_t> task = std::nullopt);
 
   /// A task's vectors by the order that expansion took them in, in shells: the first shell is what
@@ -87,7 +87,7 @@ struct Memory::State {
   /// and vectors leave theirs (the order is the caller's to change).
   std::vector<std::uint32_t> put(VectorView features, std::span<const std::uint32_t> picks,
                                  std::span<const float> radii, std::int32_t task, float covered,
-                                 Threads& threads);
+                                 Compute& compute);
   void leave(const std::vector<std::uint32_t>& left);
 
   /// Where an exception ends the life of this, the memory is again what it was at its beginning.
@@ -96,20 +96,20 @@ struct Memory::State {
   class AllOrNothing;
 
   // The two rules; learning online changes the memory in place. src/memory/{paper,learn_share}.cc.
-  std::unique_ptr<State> learn_paper(VectorView features, const LearnHow& how, Threads& threads);
-  void learn_paper_online(VectorView features, const LearnHow& how, Threads& threads);
-  std::unique_ptr<State> learn_share(VectorView features, const LearnHow& how, Threads& threads);
-  void learn_share_online(VectorView features, const LearnHow& how, Threads& threads);
+  std::unique_ptr<State> learn_paper(VectorView features, const LearnHow& how, Compute& compute);
+  void learn_paper_online(VectorView features, const LearnHow& how, Compute& compute);
+  std::unique_ptr<State> learn_share(VectorView features, const LearnHow& how, Compute& compute);
+  void learn_share_online(VectorView features, const LearnHow& how, Compute& compute);
   /// Share of a task if it had so many vectors.
   std::size_t share_of(std::int32_t task, std::size_t vectors) const;
   /// Each task keeps its share of m.
   Consolidation share_out(const Joined& all, std::size_t m) const;
   /// The same into a memory with room for fewer, which has the tasks and no vectors yet.
-  void copy_shares(State& smaller, Threads& threads) const;
+  void copy_shares(State& smaller, Compute& compute) const;
 
   /// Before `more`, vectors of another memory whose tasks were `theirs`, is joined to `all`: a task
   /// that both know learns the other's vectors (share). Origins are tasks of this memory.
-  void meet(Joined& all, Joined& more, const std::vector<TaskRecord>& theirs, Threads& threads);
+  void meet(Joined& all, Joined& more, const std::vector<TaskRecord>& theirs, Compute& compute);
 
   /// A memory with the same settings and tasks, and nothing in it.
   std::unique_ptr<State> emptied() const;
@@ -122,19 +122,19 @@ struct Memory::State {
   Joined joined() const;
   /// Makes what is kept of M̂ the content of this memory. Slack goes with the dropped vectors to the
   /// nearest that stays (share: of the same task).
-  void settle(const Joined& all, const Consolidation& kept, Threads& threads);
+  void settle(const Joined& all, const Consolidation& kept, Compute& compute);
   /// Vectors have been dropped from their tasks: coverings and slacks take it up (share).
-  void cover_left(const Joined& left, Threads& threads);
+  void cover_left(const Joined& left, Compute& compute);
   /// And a vector whose nearest earlier one is among them is as far from its task's earlier vectors
   /// now as the next of them (share). They were of the tasks `of`, at `places` of the order, which
   /// increase.
   void renew_radii(const std::vector<std::int32_t>& of, const std::vector<std::uint32_t>& places,
-                   Threads& threads);
+                   Compute& compute);
   /// The two ways to find them: by searching, where that finds one, and by measuring.
   void find_earlier(std::int32_t task, const std::vector<std::uint32_t>& own,
-                    std::vector<std::uint32_t>& orphans, Threads& threads);
+                    std::vector<std::uint32_t>& orphans, Compute& compute);
   void measure_earlier(const std::vector<std::uint32_t>& own,
-                       const std::vector<std::uint32_t>& orphans, Threads& threads);
+                       const std::vector<std::uint32_t>& orphans, Compute& compute);
   /// Whether a task has an index, or one costs less to make than so many distances.
   bool worth_an_index(std::int32_t task, std::size_t distances) const;
   /// Every feature of the task is within this of the memory.

@@ -71,10 +71,10 @@ Api::Api(const ServiceOptions& options, Line& line, Store& store)
   how.crew = cores;
   how.most = kLearnerQueue;
   how.nice = kLearnerNice;
-  how.idle = [this](Threads& threads) { idle(threads); };
+  how.idle = [this](Compute& compute) { idle(compute); };
   learner_ = std::make_unique<Executor>(how);
   Executor::Options often;  // every 200 ms
-  often.idle = [this](Threads&) { keep(); };
+  often.idle = [this](Compute&) { keep(); };
   keeper_ = std::make_unique<Executor>(often);
   sample();
 }
@@ -214,10 +214,10 @@ void Api::handle(HttpRequest&& request, HttpReply reply) {
   auto asked =
       std::make_shared<std::pair<HttpRequest, HttpReply>>(std::move(request), std::move(reply));
   const bool taken = executor_of(route).submit(
-      [this, asked, &route, params = std::move(found.params)](Threads& threads) {
+      [this, asked, &route, params = std::move(found.params)](Compute& compute) {
         HttpResponse response = is_for_nobody(route, asked->second)
                                     ? refusal(503, "the client left before this was begun")
-                                    : answer(route, asked->first, params, threads);
+                                    : answer(route, asked->first, params, compute);
         count(&route, response.status);
         asked->second.send(std::move(response));
       });
@@ -247,9 +247,9 @@ bool Api::is_for_nobody(const Route& route, const HttpReply& reply) {
 }
 
 HttpResponse Api::answer(const Route& route, const HttpRequest& request, const Params& params,
-                         Threads& threads) {
+                         Compute& compute) {
   try {
-    return (this->*route.handler)(request, params, threads);
+    return (this->*route.handler)(request, params, compute);
   } catch (const Refusal& refused) {
     return refusal(refused.status, refused.detail);
   } catch (const Error& error) {

@@ -51,7 +51,7 @@ class Api {
 
  private:
   using Params = std::vector<std::string>;  // of the path
-  using Handler = HttpResponse (Api::*)(const HttpRequest&, const Params&, Threads&);
+  using Handler = HttpResponse (Api::*)(const HttpRequest&, const Params&, Compute&);
   enum class Where {
     kAtOnce,  // on the server's thread, behind nobody
     kClerk,
@@ -75,44 +75,44 @@ class Api {
   Found find(const HttpRequest& request) const;
   std::optional<HttpResponse> refuse_stranger(const HttpRequest& head) const;
   HttpResponse answer(const Route& route, const HttpRequest& request, const Params& params,
-                      Threads& threads);
+                      Compute& compute);
   Executor& executor_of(const Route& route) const;
   static bool is_for_nobody(const Route& route, const HttpReply& reply);
   void count(const Route* route, int status);
 
   // The handlers, in the order of docs/serving.md.
-  HttpResponse health(const HttpRequest&, const Params&, Threads&);
-  HttpResponse ready(const HttpRequest&, const Params&, Threads&);
-  HttpResponse metrics(const HttpRequest&, const Params&, Threads&);
-  HttpResponse page(const HttpRequest&, const Params&, Threads&);
-  HttpResponse status(const HttpRequest&, const Params&, Threads&);
-  HttpResponse tasks(const HttpRequest&, const Params&, Threads&);
-  HttpResponse scores(const HttpRequest&, const Params&, Threads&);
-  HttpResponse set_threshold(const HttpRequest&, const Params&, Threads&);
-  HttpResponse history(const HttpRequest&, const Params&, Threads&);
-  HttpResponse inspect(const HttpRequest&, const Params&, Threads&);
-  HttpResponse inspections(const HttpRequest&, const Params&, Threads&);
-  HttpResponse inspection(const HttpRequest&, const Params&, Threads&);
-  HttpResponse image(const HttpRequest&, const Params&, Threads&);
-  HttpResponse map(const HttpRequest&, const Params&, Threads&);
-  HttpResponse outline(const HttpRequest&, const Params&, Threads&);
-  HttpResponse feedback(const HttpRequest&, const Params&, Threads&);
-  HttpResponse learn_image(const HttpRequest&, const Params&, Threads&);
-  HttpResponse create_job(const HttpRequest&, const Params&, Threads&);
-  HttpResponse job_image(const HttpRequest&, const Params&, Threads&);
-  HttpResponse start_job(const HttpRequest&, const Params&, Threads&);
-  HttpResponse jobs(const HttpRequest&, const Params&, Threads&);
-  HttpResponse job(const HttpRequest&, const Params&, Threads&);
-  HttpResponse cancel_job(const HttpRequest&, const Params&, Threads&);
+  HttpResponse health(const HttpRequest&, const Params&, Compute&);
+  HttpResponse ready(const HttpRequest&, const Params&, Compute&);
+  HttpResponse metrics(const HttpRequest&, const Params&, Compute&);
+  HttpResponse page(const HttpRequest&, const Params&, Compute&);
+  HttpResponse status(const HttpRequest&, const Params&, Compute&);
+  HttpResponse tasks(const HttpRequest&, const Params&, Compute&);
+  HttpResponse scores(const HttpRequest&, const Params&, Compute&);
+  HttpResponse set_threshold(const HttpRequest&, const Params&, Compute&);
+  HttpResponse history(const HttpRequest&, const Params&, Compute&);
+  HttpResponse inspect(const HttpRequest&, const Params&, Compute&);
+  HttpResponse inspections(const HttpRequest&, const Params&, Compute&);
+  HttpResponse inspection(const HttpRequest&, const Params&, Compute&);
+  HttpResponse image(const HttpRequest&, const Params&, Compute&);
+  HttpResponse map(const HttpRequest&, const Params&, Compute&);
+  HttpResponse outline(const HttpRequest&, const Params&, Compute&);
+  HttpResponse feedback(const HttpRequest&, const Params&, Compute&);
+  HttpResponse learn_image(const HttpRequest&, const Params&, Compute&);
+  HttpResponse create_job(const HttpRequest&, const Params&, Compute&);
+  HttpResponse job_image(const HttpRequest&, const Params&, Compute&);
+  HttpResponse start_job(const HttpRequest&, const Params&, Compute&);
+  HttpResponse jobs(const HttpRequest&, const Params&, Compute&);
+  HttpResponse job(const HttpRequest&, const Params&, Compute&);
+  HttpResponse cancel_job(const HttpRequest&, const Params&, Compute&);
 
-  Patches extract(const Image& picture, Threads& threads) const;
+  Patches extract(const Image& picture, Compute& compute) const;
   /// Its id is 0 when it could not be kept.
   StoredInspection inspect_image(std::string_view bytes, const std::string& task,
-                                 const std::string& source, Threads& threads);
+                                 const std::string& source, Compute& compute);
   std::string inspect_bytes(const std::vector<std::uint8_t>& bytes, const std::string& path,
-                            const std::string& name, Threads& threads);
-  bool learn(const Lesson& lesson, Threads& threads);
-  bool take(const Lesson& lesson, VectorView patches, Threads& threads);
+                            const std::string& name, Compute& compute);
+  bool learn(const Lesson& lesson, Compute& compute);
+  bool take(const Lesson& lesson, VectorView patches, Compute& compute);
   void note_good(std::int64_t id, const std::string& time);
   void store_good();
   void take_over_thresholds();
@@ -123,12 +123,12 @@ class Api {
   };
   Layers layers(const StoredInspection& row);
   nlohmann::json task(const Memory& memory, std::size_t task, const TaskState& state);
-  void idle(Threads& threads);
+  void idle(Compute& compute);
   void keep();
   void note_kept(const std::string& why_not);
   void sample();
   void stop_learning(const std::string& reason);
-  void resume_learning(Threads& threads);
+  void resume_learning(Compute& compute);
 
   const ServiceOptions& options_;
   Line& line_;
@@ -139,7 +139,7 @@ class Api {
   std::atomic<bool> winding_down_ = false;
   bool said_empty_ = false;        // for the watch's thread alone
   std::optional<RateLimit> rate_;  // for the server's thread alone
-  Threads no_crew_{1};             // the same
+  Compute no_crew_{1};             // the same
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 
   mutable std::mutex mutex_;  // of what follows

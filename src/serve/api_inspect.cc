@@ -43,9 +43,9 @@ std::string label(const HttpRequest& request, const char* name, std::size_t long
 
 }  // namespace
 
-Patches Api::extract(const Image& picture, Threads& threads) const {
+Patches Api::extract(const Image& picture, Compute& compute) const {
   try {
-    return line_.extractor().extract(picture, threads);
+    return line_.extractor().extract(picture, compute);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kInput) throw;
     throw Refusal{422, error.what()};
@@ -72,7 +72,7 @@ void Api::keep() {
 }
 
 StoredInspection Api::inspect_image(std::string_view bytes, const std::string& task,
-                                    const std::string& source, Threads& threads) {
+                                    const std::string& source, Compute& compute) {
   const Clock::time_point start = Clock::now();
   const Image picture = decode(bytes);
   {
@@ -87,12 +87,12 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& t
       throw Refusal{400, fmt::format("there is no task '{}'", task)};
     }
   }
-  const Patches patches = extract(picture, threads);
+  const Patches patches = extract(picture, compute);
   StoredInspection row;
   std::vector<float> distances;
   {
     const auto memory = line_.memory();  // held for the search alone
-    distances = memory->distances(patches.vectors.view(), threads);
+    distances = memory->distances(patches.vectors.view(), compute);
     InspectOptions options;
     options.false_alarms = options_.false_alarms;
     options.task = task;
@@ -139,7 +139,7 @@ bool Api::inspect_file(const std::string& path, const std::string& name, WatchHo
   }
   said_empty_ = empty;
   if (empty) return false;
-  return inspectors_->submit([this, path, name, done = std::move(done)](Threads& threads) {
+  return inspectors_->submit([this, path, name, done = std::move(done)](Compute& compute) {
     const std::optional<FileMark> mark = mark_of(path);
     std::vector<std::uint8_t> bytes;
     std::string trouble;
@@ -155,7 +155,7 @@ bool Api::inspect_file(const std::string& path, const std::string& name, WatchHo
       done(std::nullopt);
       return;
     }
-    if (trouble.empty()) trouble = inspect_bytes(bytes, path, name, threads);
+    if (trouble.empty()) trouble = inspect_bytes(bytes, path, name, compute);
     metrics_
         .counter("contcore_watch_files_total", "Files of the watched folder dealt with",
                  {{"result", trouble.empty() ? "inspected" : "unreadable"}})
@@ -167,11 +167,11 @@ bool Api::inspect_file(const std::string& path, const std::string& name, WatchHo
 
 // Returns why it cannot be inspected; empty: it was.
 std::string Api::inspect_bytes(const std::vector<std::uint8_t>& bytes, const std::string& path,
-                               const std::string& name, Threads& threads) {
+                               const std::string& name, Compute& compute) {
   try {
     const StoredInspection row =
         inspect_image({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "",
-                      name.substr(0, 200), threads);
+                      name.substr(0, 200), compute);
     if (row.id == 0 && options_.note) {
       options_.note(fmt::format("{}: {} (score {}), not kept", path, row.verdict, row.score));
     }
@@ -190,10 +190,10 @@ void Api::show_watch(const WatchState& state) {
       .set(state.there ? 1 : 0);
 }
 
-HttpResponse Api::inspect(const HttpRequest& request, const Params& /*params*/, Threads& threads) {
+HttpResponse Api::inspect(const HttpRequest& request, const Params& /*params*/, Compute& compute) {
   const std::string task = label(request, "task", 200);
   const std::string source = label(request, "source", 200);
-  const StoredInspection row = inspect_image(image_of(request), task, source, threads);
+  const StoredInspection row = inspect_image(image_of(request), task, source, compute);
   if (row.id == 0) return json_response(200, as_json(row));  // nothing was created
   HttpResponse response = json_response(201, as_json(row));
   response.headers.emplace_back("Location", fmt::format("/v1/inspections/{}", row.id));
@@ -201,7 +201,7 @@ HttpResponse Api::inspect(const HttpRequest& request, const Params& /*params*/, 
 }
 
 HttpResponse Api::inspections(const HttpRequest& request, const Params& /*params*/,
-                              Threads& /*threads*/) {
+                              Compute& /*compute*/) {
   InspectionFilter filter;
   for (const auto& [name, value] : request.query) {
     if (name == "verdict") {
@@ -249,12 +249,12 @@ StoredInspection Api::stored(const Params& params) {
 }
 
 HttpResponse Api::inspection(const HttpRequest& /*request*/, const Params& params,
-                             Threads& /*threads*/) {
+                             Compute& /*compute*/) {
   return json_response(200, as_json(stored(params)));
 }
 
 HttpResponse Api::image(const HttpRequest& /*request*/, const Params& params,
-                        Threads& /*threads*/) {
+                        Compute& /*compute*/) {
   auto kept = store_.image(stored(params).id);
   if (!kept) throw Refusal{404, "its image is not kept any more"};
   HttpResponse response;
@@ -296,14 +296,14 @@ HttpResponse png(const std::vector<std::uint8_t>& bytes) {
 
 }  // namespace
 
-HttpResponse Api::map(const HttpRequest& /*request*/, const Params& params, Threads& /*threads*/) {
+HttpResponse Api::map(const HttpRequest& /*request*/, const Params& params, Compute& /*compute*/) {
   const Layers found = layers(stored(params));
   const HeatRange range = heat_range(found.map, found.level);
   return png(heat_png(found.map, range.low, range.high));
 }
 
 HttpResponse Api::outline(const HttpRequest& /*request*/, const Params& params,
-                          Threads& /*threads*/) {
+                          Compute& /*compute*/) {
   const Layers found = layers(stored(params));
   return png(outline_png(found.map, found.level));
 }

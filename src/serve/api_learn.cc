@@ -45,13 +45,13 @@ void Api::stop_learning(const std::string& reason) {
 }
 
 // The journal may be broken, and what it holds unsaved: saving the memory mends both.
-void Api::resume_learning(Threads& threads) {
+void Api::resume_learning(Compute& compute) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (stopped_.empty()) return;
   }
   try {
-    line_.fold(threads);
+    line_.fold(compute);
   } catch (const Error& error) {
     stop_learning(error.what());
     throw Refusal{503, fmt::format("nothing is learned: {}", error.what())};
@@ -61,16 +61,16 @@ void Api::resume_learning(Threads& threads) {
   if (options_.note) options_.note("learning goes on");
 }
 
-bool Api::learn(const Lesson& lesson, Threads& threads) {
+bool Api::learn(const Lesson& lesson, Compute& compute) {
   const Image picture = decode(lesson.image);
   // Alone: a crew that works in step would wait for whichever of it the inspections hold up.
-  Threads alone(1);
+  Compute alone(1);
   const Patches patches = extract(picture, alone);
-  return take(lesson, patches.vectors.view(), threads);
+  return take(lesson, patches.vectors.view(), compute);
 }
 
-bool Api::take(const Lesson& lesson, VectorView patches, Threads& threads) {
-  resume_learning(threads);
+bool Api::take(const Lesson& lesson, VectorView patches, Compute& compute) {
+  resume_learning(compute);
   // What is wrong with this lesson alone is no reason to stop.
   if (lesson.image.size() > JournalLimits().record_bytes / 2) {
     throw Refusal{413, "the image has too many bytes to be learned"};
@@ -82,7 +82,7 @@ bool Api::take(const Lesson& lesson, VectorView patches, Threads& threads) {
   }
   bool held = false;
   try {
-    held = line_.take(lesson, patches, threads);
+    held = line_.take(lesson, patches, compute);
   } catch (const Error& error) {
     stop_learning(error.what());
     throw Refusal{503, fmt::format("nothing is learned: {}", error.what())};
@@ -97,7 +97,7 @@ bool Api::take(const Lesson& lesson, VectorView patches, Threads& threads) {
   }
   if (line_.unsaved() >= kFoldAfter) {
     try {
-      line_.fold(threads);
+      line_.fold(compute);
       sample();
     } catch (const Error& error) {
       stop_learning(error.what());  // the image itself is safe in the journal
@@ -127,7 +127,7 @@ void Api::store_good() {
 }
 
 // From time to time, when nothing is to be learned.
-void Api::idle(Threads& threads) {
+void Api::idle(Compute& compute) {
   jobs_.forget();
   bool quiet = false;
   bool due = false;
@@ -139,7 +139,7 @@ void Api::idle(Threads& threads) {
   }
   if (quiet && line_.unsaved() > 0) {
     try {
-      line_.fold(threads);
+      line_.fold(compute);
       const std::lock_guard<std::mutex> lock(mutex_);
       stopped_.clear();
     } catch (const Error& error) {
@@ -150,12 +150,12 @@ void Api::idle(Threads& threads) {
   if (due) sample();
 }
 
-HttpResponse Api::learn_image(const HttpRequest& request, const Params& params, Threads& threads) {
+HttpResponse Api::learn_image(const HttpRequest& request, const Params& params, Compute& compute) {
   const std::string& name = task_name(params[0], *line_.memory());
   Lesson lesson;
   lesson.task = name;
   lesson.image = image_of(request);
-  const bool held = learn(lesson, threads);
+  const bool held = learn(lesson, compute);
   const auto memory = line_.memory();
   const auto& tasks = memory->tasks();
   const auto found = std::find_if(tasks.begin(), tasks.end(),
@@ -165,7 +165,7 @@ HttpResponse Api::learn_image(const HttpRequest& request, const Params& params, 
                        {{"task", this->task(*memory, t, memory->states()[t])}, {"held_out", held}});
 }
 
-HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Threads& threads) {
+HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Compute& compute) {
   const Json body = object_of(request);
   if (!body.contains("label") || !body["label"].is_string()) throw Refusal{400, "give a label"};
   const std::string label = body["label"].get<std::string>();
@@ -182,7 +182,7 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Thr
     lesson.image = kept->bytes;
     lesson.may_hold_out = false;  // it was a false alarm, or it would not be taught: no yardstick
     lesson.inspection = row.id;
-    learn(lesson, threads);
+    learn(lesson, compute);
     try {
       store_good();
     } catch (const Error& error) {
@@ -196,7 +196,7 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Thr
 }
 
 HttpResponse Api::create_job(const HttpRequest& request, const Params& /*params*/,
-                             Threads& /*threads*/) {
+                             Compute& /*compute*/) {
   const Json body = object_of(request);
   if (!body.contains("task") || !body["task"].is_string()) throw Refusal{400, "give a task"};
   const std::string task = body["task"].get<std::string>();
@@ -212,7 +212,7 @@ HttpResponse Api::create_job(const HttpRequest& request, const Params& /*params*
   return response;
 }
 
-HttpResponse Api::job_image(const HttpRequest& request, const Params& params, Threads& threads) {
+HttpResponse Api::job_image(const HttpRequest& request, const Params& params, Compute& compute) {
   const auto job = job_of(jobs_, params[0]);
   if (!job->untouched()) throw no_more(*job, kNoMoreImages);
   job->touch();
@@ -223,7 +223,7 @@ HttpResponse Api::job_image(const HttpRequest& request, const Params& params, Th
     job->skip();
     throw;
   }
-  const Patches patches = extract(picture, threads);
+  const Patches patches = extract(picture, compute);
   try {
     if (!job->take(patches.vectors.view())) throw no_more(*job, kNoMoreImages);
   } catch (const Error& error) {
@@ -233,7 +233,7 @@ HttpResponse Api::job_image(const HttpRequest& request, const Params& params, Th
 }
 
 HttpResponse Api::start_job(const HttpRequest& /*request*/, const Params& params,
-                            Threads& /*threads*/) {
+                            Compute& /*compute*/) {
   const auto job = job_of(jobs_, params[0]);
   switch (jobs_.start(*job)) {
     case Jobs::Start::kStarted:
@@ -243,7 +243,7 @@ HttpResponse Api::start_job(const HttpRequest& /*request*/, const Params& params
     case Jobs::Start::kFull:
       throw Refusal{503, "too many jobs wait to be learned already"};
   }
-  const bool taken = learner_->submit([this, job](Threads& threads) {
+  const bool taken = learner_->submit([this, job](Compute& compute) {
     const auto learning = [&](bool is) {
       const std::lock_guard<std::mutex> lock(mutex_);
       learning_ = is;
@@ -251,11 +251,11 @@ HttpResponse Api::start_job(const HttpRequest& /*request*/, const Params& params
     };
     learning(true);
     try {
-      resume_learning(threads);
+      resume_learning(compute);
     } catch (const Refusal&) {
       // The job will say so itself.
     }
-    if (const auto reason = job->learn(line_, threads)) {
+    if (const auto reason = job->learn(line_, compute)) {
       stop_learning(*reason);
     } else if (job->state().state == "done") {
       metrics_.counter("contcore_jobs_total", "Tasks learned by jobs").add();
@@ -271,18 +271,18 @@ HttpResponse Api::start_job(const HttpRequest& /*request*/, const Params& params
 }
 
 HttpResponse Api::jobs(const HttpRequest& /*request*/, const Params& /*params*/,
-                       Threads& /*threads*/) {
+                       Compute& /*compute*/) {
   Json list = Json::array();
   for (const JobState& state : jobs_.list()) list.push_back(as_json(state));
   return json_response(200, {{"jobs", std::move(list)}});
 }
 
-HttpResponse Api::job(const HttpRequest& /*request*/, const Params& params, Threads& /*threads*/) {
+HttpResponse Api::job(const HttpRequest& /*request*/, const Params& params, Compute& /*compute*/) {
   return json_response(200, as_json(job_of(jobs_, params[0])->state()));
 }
 
 HttpResponse Api::cancel_job(const HttpRequest& /*request*/, const Params& params,
-                             Threads& /*threads*/) {
+                             Compute& /*compute*/) {
   const auto job = job_of(jobs_, params[0]);
   job->cancel();
   return json_response(200, as_json(job->state()));

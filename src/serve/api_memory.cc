@@ -45,17 +45,17 @@ std::size_t index_of(const Memory& memory, const std::string& name) {
 }  // namespace
 
 HttpResponse Api::health(const HttpRequest& /*request*/, const Params& /*params*/,
-                         Threads& /*threads*/) {
+                         Compute& /*compute*/) {
   return json_response(200, {{"status", "ok"}});
 }
 
 HttpResponse Api::ready(const HttpRequest& /*request*/, const Params& /*params*/,
-                        Threads& /*threads*/) {
+                        Compute& /*compute*/) {
   if (winding_down_) throw Refusal{503, "the service is stopping"};
   return json_response(200, {{"ready", true}});
 }
 
-HttpResponse Api::page(const HttpRequest& /*request*/, const Params& params, Threads& /*threads*/) {
+HttpResponse Api::page(const HttpRequest& /*request*/, const Params& params, Compute& /*compute*/) {
   const std::string name = params.empty() ? "index.html" : params[0];
   const std::optional<Asset> found = asset(name);
   if (!found || (!params.empty() && name == "index.html")) {
@@ -72,7 +72,7 @@ HttpResponse Api::page(const HttpRequest& /*request*/, const Params& params, Thr
 }
 
 HttpResponse Api::metrics(const HttpRequest& /*request*/, const Params& /*params*/,
-                          Threads& /*threads*/) {
+                          Compute& /*compute*/) {
   Metrics of_tasks(kMostTaskSeries);  // made anew, so that a task that is gone is not shown
   {
     const auto memory = line_.memory();
@@ -115,7 +115,7 @@ HttpResponse Api::metrics(const HttpRequest& /*request*/, const Params& /*params
 }
 
 HttpResponse Api::status(const HttpRequest& request, const Params& /*params*/,
-                         Threads& /*threads*/) {
+                         Compute& /*compute*/) {
   constexpr const char* kRoles[] = {"inspect", "learn", "admin"};
   const Role role =
       options_.tokens.empty()
@@ -171,7 +171,7 @@ Json Api::task(const Memory& memory, std::size_t t, const TaskState& state) {
 }
 
 HttpResponse Api::tasks(const HttpRequest& /*request*/, const Params& /*params*/,
-                        Threads& /*threads*/) {
+                        Compute& /*compute*/) {
   const auto memory = line_.memory();
   const std::vector<TaskState> states = memory->states();
   Json list = Json::array();
@@ -180,7 +180,7 @@ HttpResponse Api::tasks(const HttpRequest& /*request*/, const Params& /*params*/
 }
 
 HttpResponse Api::scores(const HttpRequest& /*request*/, const Params& params,
-                         Threads& /*threads*/) {
+                         Compute& /*compute*/) {
   const auto memory = line_.memory();
   const std::size_t task = index_of(*memory, params[0]);
   const auto threshold = memory->threshold(task, options_.false_alarms);
@@ -192,7 +192,7 @@ HttpResponse Api::scores(const HttpRequest& /*request*/, const Params& params,
 }
 
 HttpResponse Api::set_threshold(const HttpRequest& request, const Params& params,
-                                Threads& threads) {
+                                Compute& compute) {
   const Json body = object_of(request);
   SetThreshold set;
   for (const auto& [key, value] : body.items()) {
@@ -211,7 +211,7 @@ HttpResponse Api::set_threshold(const HttpRequest& request, const Params& params
   Lesson lesson;
   lesson.task = params[0];
   lesson.threshold = set;
-  take(lesson, {}, threads);
+  take(lesson, {}, compute);
   const auto memory = line_.memory();
   const std::size_t task = index_of(*memory, params[0]);
   return json_response(200, this->task(*memory, task, memory->states()[task]));
@@ -220,7 +220,7 @@ HttpResponse Api::set_threshold(const HttpRequest& request, const Params& params
 // Earlier versions kept them in the store, where the memory's other readers do not look.
 void Api::take_over_thresholds() {
   constexpr std::string_view kPrefix = "threshold/";
-  Threads threads;
+  Compute compute;
   for (const auto& [key, value] : store_.settings()) {
     if (!key.starts_with(kPrefix)) continue;
     Lesson lesson;
@@ -234,7 +234,7 @@ void Api::take_over_thresholds() {
       set.false_alarms = kept["false_alarms"].get<double>();
     }
     try {
-      line_.take(lesson, {}, threads);
+      line_.take(lesson, {}, compute);
       store_.erase(key);
     } catch (const Error& error) {
       // The task is not there, or the disk is full: the next start will try again.
@@ -244,7 +244,7 @@ void Api::take_over_thresholds() {
 }
 
 HttpResponse Api::history(const HttpRequest& request, const Params& /*params*/,
-                          Threads& /*threads*/) {
+                          Compute& /*compute*/) {
   const auto given = [&](const char* name) -> std::string {
     const auto found = request.query.find(name);
     return found == request.query.end() ? "" : found->second;

@@ -9,13 +9,13 @@
 #include <thread>
 #include <vector>
 
-#include "contcore/threads.h"
+#include "contcore/compute.h"
 
 namespace contcore {
 
 class Executor {
  public:
-  using Work = std::function<void(Threads&)>;
+  using Work = std::function<void(Compute&)>;
 
   struct Options {
     std::size_t threads = 1;
@@ -23,7 +23,7 @@ class Executor {
     std::size_t most = 64;  ///< that may wait
     int nice = 0;           ///< how far the threads stand back behind others, 0 to 19
     /// Called by a single thread when there has been nothing to do for a while.
-    std::function<void(Threads&)> idle;
+    std::function<void(Compute&)> idle;
     double idle_seconds = 0.2;
   };
   explicit Executor(const Options& options);

@@ -138,7 +138,7 @@ void Job::end_locked(const std::string& state, const std::string& error) {
   held_.reset();
 }
 
-std::optional<std::string> Job::learn(Line& line, Threads& threads) {
+std::optional<std::string> Job::learn(Line& line, Compute& compute) {
   const auto progress = [this](double done) {
     const std::lock_guard<std::mutex> lock(mutex_);
     state_.progress = std::max(state_.progress, std::min(done, 1.0));
@@ -147,7 +147,7 @@ std::optional<std::string> Job::learn(Line& line, Threads& threads) {
   try {
     if (stop_) throw Error(Error::Kind::kCancelled, "stopped");
     line.learn_batch({features_->view(), learned_, held_->view(), held_ends_}, state().task,
-                     threads, progress);
+                     compute, progress);
     end("done", "");
   } catch (const Error& error) {
     const bool cancelled = error.kind() == Error::Kind::kCancelled;

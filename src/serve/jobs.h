@@ -78,7 +78,7 @@ class Job {
 
   /// Learns into the line, if the job is still to be learned. Does not throw. Returns why the disk
   /// did not take it, if that is why it failed.
-  std::optional<std::string> learn(Line& line, Threads& threads);
+  std::optional<std::string> learn(Line& line, Compute& compute);
 
  private:
   void end(const std::string& state, const std::string& error);

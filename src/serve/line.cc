@@ -14,10 +14,10 @@
 namespace contcore {
 namespace {
 
-void prepare_to_search(const Memory& memory, Threads& threads) {
+void prepare_to_search(const Memory& memory, Compute& compute) {
   if (memory.size() == 0) return;
   const Vectors one(1, memory.dimension());
-  memory.distances(one.view(), threads);
+  memory.distances(one.view(), compute);
 }
 
 std::string checksum_of(const std::string& path) {
@@ -32,7 +32,7 @@ std::string checksum_of(const std::string& path) {
 
 }  // namespace
 
-Line::Line(const LineOptions& options, Threads& threads)
+Line::Line(const LineOptions& options, Compute& compute)
     : path_(real_path(options.memory)), lock_(path_) {
   std::optional<JournalMark> folded;
   const std::string journal = journal_of(path_);
@@ -56,13 +56,13 @@ Line::Line(const LineOptions& options, Threads& threads)
   current_ = std::make_shared<Side>(std::move(parts_->memory));
   Journal::Opened opened = Journal::open(journal, journal_parent(checksum_), folded);
   journal_ = std::move(opened.journal);
-  Replayed replayed = replay(current_->memory, parts_->extractor, opened.records, journal, threads);
+  Replayed replayed = replay(current_->memory, parts_->extractor, opened.records, journal, compute);
   for (const std::string& record : opened.folded) {
     const Lesson lesson = read_lesson(record, journal);
     if (lesson.inspection != 0) good_.emplace_back(lesson.inspection, lesson.time);
   }
   good_.insert(good_.end(), replayed.good.begin(), replayed.good.end());
-  prepare_to_search(current_->memory, threads);
+  prepare_to_search(current_->memory, compute);
   spare_ = std::make_shared<Side>(current_->memory.copy());
   unsaved_ = opened.records.size();
   const auto add = [&](const std::string& text) {
@@ -87,10 +87,10 @@ std::shared_ptr<const Memory> Line::memory() const {
           }};
 }
 
-bool Line::take(Lesson lesson, VectorView patches, Threads& threads) {
-  if (journal_->broken()) fold(threads);
-  catch_up(threads);
-  if (is_replaced()) fold(threads);  // which says so
+bool Line::take(Lesson lesson, VectorView patches, Compute& compute) {
+  if (journal_->broken()) fold(compute);
+  catch_up(compute);
+  if (is_replaced()) fold(compute);  // which says so
   lesson.time = utc_now();
   // What cannot be learned must not be in the journal.
   check_lesson(spare_->memory, lesson);
@@ -102,27 +102,27 @@ bool Line::take(Lesson lesson, VectorView patches, Threads& threads) {
   }
   lesson.image = {};
   return publish(
-      [copy, lesson](Memory& memory, Threads& crew) {
-        const bool held = take_lesson(memory, lesson, copy->view(), crew);
-        memory.recalibrate(crew);  // the next verdict goes by what is known now
+      [copy, lesson](Memory& memory, Compute& with) {
+        const bool held = take_lesson(memory, lesson, copy->view(), with);
+        memory.recalibrate(with);  // the next verdict goes by what is known now
         return held;
       },
-      threads);
+      compute);
 }
 
-void Line::learn_batch(const Batch& batch, const std::string& task, Threads& threads,
+void Line::learn_batch(const Batch& batch, const std::string& task, Compute& compute,
                        const Progress& progress) {
-  catch_up(threads);
+  catch_up(compute);
   LearnHow how;
   how.task = task;
   how.images = batch.images;
   how.progress = progress;
   // On a copy: if it fails half way, nothing has happened.
   Memory next = spare_->memory.copy();
-  next.learn(batch.features, how, threads);
-  if (!batch.held_ends.empty()) next.hold_out(batch.held, batch.held_ends, task, threads);
-  next.recalibrate(threads);
-  prepare_to_search(next, threads);
+  next.learn(batch.features, how, compute);
+  if (!batch.held_ends.empty()) next.hold_out(batch.held, batch.held_ends, task, compute);
+  next.recalibrate(compute);
+  prepare_to_search(next, compute);
   auto twin = std::make_shared<Side>(next.copy());
   auto side = std::make_shared<Side>(std::move(next));
   const std::string checksum = save(side->memory);  // from here on all of it has happened
@@ -134,8 +134,8 @@ void Line::learn_batch(const Batch& batch, const std::string& task, Threads& thr
   }
 }
 
-void Line::fold(Threads& threads) {
-  catch_up(threads);
+void Line::fold(Compute& compute) {
+  catch_up(compute);
   const bool in_place = FileIdentity(path_) != FileIdentity("") && !is_replaced();
   if (unsaved_ == 0 && !journal_->broken() && !is_ahead_ && in_place) return;
   begin_journal(save(current_->memory));
@@ -182,11 +182,11 @@ void Line::begin_journal(const std::string& checksum) {
 }
 
 // The update goes to the spare, which changes places with the current one.
-bool Line::publish(const Update& update, Threads& threads) {
+bool Line::publish(const Update& update, Compute& compute) {
   bool result = false;
   try {
-    result = update(spare_->memory, threads);
-    prepare_to_search(spare_->memory, threads);
+    result = update(spare_->memory, compute);
+    prepare_to_search(spare_->memory, compute);
     behind_.push_back(update);
   } catch (...) {
     spare_.reset();  // it may have the lesson or a part of it
@@ -204,7 +204,7 @@ void Line::publish_whole(std::shared_ptr<Side> side, std::shared_ptr<Side> twin)
 }
 
 // Waits until nobody reads the spare any more, then brings it up to date.
-void Line::catch_up(Threads& threads) {
+void Line::catch_up(Compute& compute) {
   if (!spare_) {
     spare_ = std::make_shared<Side>(current_->memory.copy());
     behind_.clear();
@@ -215,7 +215,7 @@ void Line::catch_up(Threads& threads) {
     left_.wait(lock, [&] { return spare_->readers == 0; });
   }
   try {
-    for (const Update& update : behind_) update(spare_->memory, threads);
+    for (const Update& update : behind_) update(spare_->memory, compute);
   } catch (...) {
     spare_.reset();
     throw;

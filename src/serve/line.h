@@ -43,7 +43,7 @@ struct LineOptions {
 class Line {
  public:
   /// Opens the memory and replays its journal. Throws Error as Detector::open and Journal::open.
-  Line(const LineOptions& options, Threads& threads);
+  Line(const LineOptions& options, Compute& compute);
   ~Line();
 
   /// The memory's file, links followed.
@@ -65,7 +65,7 @@ class Line {
   /// returns. True if the image was held out. The memory is as before if this throws: kInput when
   /// the disk does not take it or the memory has no room for another task, kUsage as
   /// Memory::set_threshold.
-  bool take(Lesson lesson, VectorView patches, Threads& threads);
+  bool take(Lesson lesson, VectorView patches, Compute& compute);
 
   /// Learns a batch, of which some images are held out. Saved and published when it returns. Throws
   /// as Memory::learn, and Error (kInput) when it cannot be saved (also because another file has
@@ -76,13 +76,13 @@ class Line {
     VectorView held;
     std::vector<std::size_t> held_ends;
   };
-  void learn_batch(const Batch& batch, const std::string& task, Threads& threads,
+  void learn_batch(const Batch& batch, const std::string& task, Compute& compute,
                    const Progress& progress);
 
   /// Images learned since the memory was last saved.
   std::size_t unsaved() const { return unsaved_; }
   /// Saves the memory, and begins the journal anew.
-  void fold(Threads& threads);
+  void fold(Compute& compute);
 
  private:
   // One of the two copies, and how many read it.
@@ -91,11 +91,11 @@ class Line {
     Memory memory;
     std::size_t readers = 0;
   };
-  using Update = std::function<bool(Memory&, Threads&)>;
-  bool publish(const Update& update, Threads& threads);
+  using Update = std::function<bool(Memory&, Compute&)>;
+  bool publish(const Update& update, Compute& compute);
   void publish_whole(std::shared_ptr<Side> side, std::shared_ptr<Side> twin);
   bool is_replaced() const;
-  void catch_up(Threads& threads);
+  void catch_up(Compute& compute);
   std::string save(const Memory& memory);
   void begin_journal(const std::string& checksum);
 

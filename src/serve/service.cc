@@ -33,8 +33,8 @@ ServiceOptions checked(ServiceOptions options) {
 }
 
 Line open_line(const LineOptions& options) {
-  Threads threads;
-  return {options, threads};
+  Compute compute;
+  return {options, compute};
 }
 
 // It keeps images, so whoever may not read the memory may not read it either.
@@ -82,8 +82,8 @@ class Service::Work {
     api_.wind_down();
     server_.drain(kDrainSeconds);
     api_.finish();
-    Threads threads;
-    line_.fold(threads);
+    Compute compute;
+    line_.fold(compute);
     store_.flush();
   }
 

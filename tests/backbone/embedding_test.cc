@@ -130,10 +130,10 @@ struct Layers {
 };
 
 std::vector<float> embedded(const Layers& layers, const PatchEmbedding& how, std::size_t crew) {
-  Threads threads(crew);
+  Compute compute(crew);
   // What was there before must not matter.
   std::vector<float> out(layers.maps[0].height * layers.maps[0].width * how.dimension, 1e9f);
-  embed(layers.maps, how, out.data(), threads);
+  embed(layers.maps, how, out.data(), compute);
   return out;
 }
 
@@ -189,8 +189,8 @@ TEST(Embedding, KnownWeights) {
   coarse[20] = 18;         // the only place, channel 20
   const std::vector<FeatureMap> maps = {{512, 3, 3, fine.data()}, {1024, 1, 1, coarse.data()}};
   std::vector<float> out(9 * 1024);
-  Threads threads(1);
-  embed(maps, {}, out.data(), threads);
+  Compute compute(1);
+  embed(maps, {}, out.data(), compute);
   for (std::size_t place = 0; place < 9; ++place) {
     for (std::size_t i = 0; i < 1024; ++i) {
       const float wanted = i == 7 ? (place == 4 ? 2.0f : 1.0f) : i == 512 + 10 ? 1.0f : 0.0f;
@@ -200,12 +200,12 @@ TEST(Embedding, KnownWeights) {
 }
 
 TEST(Embedding, RefusesWhatMakesNoSense) {
-  Threads threads(1);
+  Compute compute(1);
   const Layers layers({{4, 2, 2}}, 1);
   std::vector<float> out(1000);
   const auto refusal = [&](const std::vector<FeatureMap>& maps, const PatchEmbedding& how) {
     try {
-      embed(maps, how, out.data(), threads);
+      embed(maps, how, out.data(), compute);
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), Error::Kind::kUsage);
       return std::string(error.what());

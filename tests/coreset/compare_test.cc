@@ -75,65 +75,65 @@ TEST(Compare, CoverAndHausdorffAreBruteForces) {
     const Cover there = cover_by_brute_force(a, b);
     const Cover back = cover_by_brute_force(b, a);
     for (const std::size_t count : {1u, 3u}) {
-      Threads threads(count);
-      EXPECT_EQ(cover(a.view(), b.view(), threads).largest, there.largest);
-      EXPECT_EQ(cover(a.view(), b.view(), threads).average, there.average);
-      EXPECT_EQ(cover(b.view(), a.view(), threads).largest, back.largest);
-      EXPECT_EQ(cover(b.view(), a.view(), threads).average, back.average);
-      EXPECT_EQ(hausdorff(a.view(), b.view(), threads), std::max(there.largest, back.largest));
+      Compute compute(count);
+      EXPECT_EQ(cover(a.view(), b.view(), compute).largest, there.largest);
+      EXPECT_EQ(cover(a.view(), b.view(), compute).average, there.average);
+      EXPECT_EQ(cover(b.view(), a.view(), compute).largest, back.largest);
+      EXPECT_EQ(cover(b.view(), a.view(), compute).average, back.average);
+      EXPECT_EQ(hausdorff(a.view(), b.view(), compute), std::max(there.largest, back.largest));
     }
   }
 }
 
 // Which set is covered and which covers: {0} is covered by {0, 3, 3} at once, not the other way.
 TEST(Compare, CoverHasADirection) {
-  Threads threads(2);
+  Compute compute(2);
   const Vectors one = line({0});
   const Vectors three = line({0, 3, 3});
-  EXPECT_EQ(cover(one.view(), three.view(), threads).largest, 0);
-  EXPECT_EQ(cover(one.view(), three.view(), threads).average, 0);
-  EXPECT_EQ(cover(three.view(), one.view(), threads).largest, 3);
-  EXPECT_EQ(cover(three.view(), one.view(), threads).average, 2);
-  EXPECT_EQ(hausdorff(one.view(), three.view(), threads), 3);
-  EXPECT_EQ(hausdorff(three.view(), one.view(), threads), 3);
-  EXPECT_EQ(hausdorff(three.view(), three.view(), threads), 0);
+  EXPECT_EQ(cover(one.view(), three.view(), compute).largest, 0);
+  EXPECT_EQ(cover(one.view(), three.view(), compute).average, 0);
+  EXPECT_EQ(cover(three.view(), one.view(), compute).largest, 3);
+  EXPECT_EQ(cover(three.view(), one.view(), compute).average, 2);
+  EXPECT_EQ(hausdorff(one.view(), three.view(), compute), 3);
+  EXPECT_EQ(hausdorff(three.view(), one.view(), compute), 3);
+  EXPECT_EQ(hausdorff(three.view(), three.view(), compute), 0);
 }
 
 TEST(Compare, SlicedWassersteinOfAShiftedLineIsTheShift) {
-  Threads threads(2);
+  Compute compute(2);
   const Vectors a = random_vectors(400, 1, 3);
   Vectors b(400, 1);
   for (std::size_t i = 0; i < 400; ++i) b.data()[399 - i] = a.data()[i] + 2.5f;
-  EXPECT_NEAR(sliced_wasserstein(a.view(), b.view(), 7, 0, threads), 2.5, 1e-6);
-  EXPECT_EQ(sliced_wasserstein(a.view(), a.view(), 7, 0, threads), 0);
+  EXPECT_NEAR(sliced_wasserstein(a.view(), b.view(), 7, 0, compute), 2.5, 1e-6);
+  EXPECT_EQ(sliced_wasserstein(a.view(), a.view(), 7, 0, compute), 0);
 }
 
 TEST(Compare, SlicedWassersteinOfDifferentSizes) {
-  Threads threads(2);
+  Compute compute(2);
   const Vectors zero = line({0});
   const Vectors pair = line({1, 0});
-  EXPECT_NEAR(sliced_wasserstein(zero.view(), pair.view(), 5, 1, threads), std::sqrt(0.5), 1e-15);
-  EXPECT_NEAR(sliced_wasserstein(pair.view(), zero.view(), 5, 1, threads), std::sqrt(0.5), 1e-15);
+  EXPECT_NEAR(sliced_wasserstein(zero.view(), pair.view(), 5, 1, compute), std::sqrt(0.5), 1e-15);
+  EXPECT_NEAR(sliced_wasserstein(pair.view(), zero.view(), 5, 1, compute), std::sqrt(0.5), 1e-15);
   // Quantiles of {0, 1}: 0 up to ½; of {0, 1, 5}: 0 up to ⅓, 1 up to ⅔. They differ by 1 between ⅓
   // and ½ and by 4 from ⅔ on.
   const Vectors three = line({5, 1, 0});
-  EXPECT_NEAR(sliced_wasserstein(pair.view(), three.view(), 5, 1, threads),
+  EXPECT_NEAR(sliced_wasserstein(pair.view(), three.view(), 5, 1, compute),
               std::sqrt(1.0 / 6 + 16.0 / 3), 1e-14);
   // A set with every vector twice is the same distribution.
   const Vectors doubled = line({0, 5, 1, 1, 5, 0});
-  EXPECT_EQ(sliced_wasserstein(three.view(), doubled.view(), 5, 1, threads), 0);
+  EXPECT_EQ(sliced_wasserstein(three.view(), doubled.view(), 5, 1, compute), 0);
 }
 
 // E⟨u, s⟩² = |s|²/d for a uniformly random unit vector u: directions that are not unit, or not
 // isotropic, miss it.
 TEST(Compare, SlicedWassersteinAveragesOverDirections) {
-  Threads threads(2);
+  Compute compute(2);
   const std::size_t d = 10;
   for (std::size_t axis : {0u, 9u}) {
     Vectors a(1, d);
     Vectors b(1, d);
     b.data()[axis] = 3;
-    const double distance = sliced_wasserstein(a.view(), b.view(), 40000, 5, threads);
+    const double distance = sliced_wasserstein(a.view(), b.view(), 40000, 5, compute);
     EXPECT_NEAR(distance * distance, 0.9, 0.03);
   }
 }
@@ -141,12 +141,12 @@ TEST(Compare, SlicedWassersteinAveragesOverDirections) {
 TEST(Compare, SlicedWassersteinDependsOnTheSeedAndNotOnThreads) {
   const Vectors a = random_vectors(120, 33, 7);
   const Vectors b = random_vectors(77, 33, 8);
-  Threads alone(1);
+  Compute alone(1);
   const double distance = sliced_wasserstein(a.view(), b.view(), 50, 9, alone);
   EXPECT_GT(distance, 0);
   for (const std::size_t count : {2u, 5u}) {
-    Threads threads(count);
-    EXPECT_EQ(sliced_wasserstein(a.view(), b.view(), 50, 9, threads), distance);
+    Compute compute(count);
+    EXPECT_EQ(sliced_wasserstein(a.view(), b.view(), 50, 9, compute), distance);
   }
   EXPECT_NE(sliced_wasserstein(a.view(), b.view(), 50, 10, alone), distance);
   EXPECT_NEAR(sliced_wasserstein(b.view(), a.view(), 50, 9, alone), distance, 1e-12);
@@ -161,11 +161,11 @@ TEST(Compare, HalvesAreWidened) {
   widen_half(halves.data(), halves.size(), wide.data());
   const VectorView narrow(halves.data(), 90, d, Scalar::kFloat16);
   const Vectors other = random_vectors(40, d, 5);
-  Threads threads(2);
-  EXPECT_EQ(hausdorff(narrow, other.view(), threads),
-            hausdorff(wide.view(), other.view(), threads));
-  EXPECT_EQ(sliced_wasserstein(narrow, other.view(), 10, 0, threads),
-            sliced_wasserstein(wide.view(), other.view(), 10, 0, threads));
+  Compute compute(2);
+  EXPECT_EQ(hausdorff(narrow, other.view(), compute),
+            hausdorff(wide.view(), other.view(), compute));
+  EXPECT_EQ(sliced_wasserstein(narrow, other.view(), 10, 0, compute),
+            sliced_wasserstein(wide.view(), other.view(), 10, 0, compute));
 }
 
 TEST(Compare, Overlap) {
@@ -180,38 +180,38 @@ TEST(Compare, Overlap) {
 }
 
 TEST(Compare, ErrorsNameBothNumbers) {
-  Threads threads(2);
+  Compute compute(2);
   const Vectors some = random_vectors(4, 3, 1);
   const Vectors wide = random_vectors(4, 5, 1);
   const Vectors none(0, 3);
   const auto all = [&](VectorView a, VectorView b, const std::vector<std::string>& words) {
     const auto kind = Error::Kind::kInput;
-    expect_error(kind, words, [&] { cover(a, b, threads); });
-    expect_error(kind, words, [&] { hausdorff(a, b, threads); });
-    expect_error(kind, words, [&] { sliced_wasserstein(a, b, 3, 0, threads); });
+    expect_error(kind, words, [&] { cover(a, b, compute); });
+    expect_error(kind, words, [&] { hausdorff(a, b, compute); });
+    expect_error(kind, words, [&] { sliced_wasserstein(a, b, 3, 0, compute); });
   };
   all(some.view(), none.view(), {"4", "0"});
   all(none.view(), some.view(), {"4", "0"});
   all(some.view(), wide.view(), {"3", "5"});
   all({}, {}, {"0"});
   expect_error(Error::Kind::kUsage, {"0 directions"},
-               [&] { sliced_wasserstein(some.view(), some.view(), 0, 0, threads); });
+               [&] { sliced_wasserstein(some.view(), some.view(), 0, 0, compute); });
 }
 
 TEST(Compare, ValuesThatAreNotFiniteAreNamed) {
-  Threads threads(2);
+  Compute compute(2);
   const Vectors good = random_vectors(30, 3, 1);
   for (const float value : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
     Vectors bad = random_vectors(30, 3, 2);
     bad.row(17)[1] = value;
     const auto kind = Error::Kind::kInput;
-    expect_error(kind, {"covered set", "row 17"}, [&] { cover(bad.view(), good.view(), threads); });
+    expect_error(kind, {"covered set", "row 17"}, [&] { cover(bad.view(), good.view(), compute); });
     expect_error(kind, {"covering set", "row 17"},
-                 [&] { cover(good.view(), bad.view(), threads); });
+                 [&] { cover(good.view(), bad.view(), compute); });
     expect_error(kind, {"first set", "row 17"},
-                 [&] { sliced_wasserstein(bad.view(), good.view(), 3, 0, threads); });
+                 [&] { sliced_wasserstein(bad.view(), good.view(), 3, 0, compute); });
     expect_error(kind, {"second set", "row 17"},
-                 [&] { sliced_wasserstein(good.view(), bad.view(), 3, 0, threads); });
+                 [&] { sliced_wasserstein(good.view(), bad.view(), 3, 0, compute); });
   }
 }
 

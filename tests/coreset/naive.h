@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/greedy.h"
-#include "contcore/threads.h"
 #include "contcore/vectors.h"
 #include "coreset/kernels.h"
 
@@ -524,8 +524,8 @@ struct Nearest {
 inline std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
 
 /// Crews of 1, 2, 3 and 8 threads.
-inline Threads& crew(std::size_t which) {
-  static std::array<Threads, 4> crews = {Threads(1), Threads(2), Threads(3), Threads(8)};
+inline Compute& crew(std::size_t which) {
+  static std::array<Compute, 4> crews = {Compute(1), Compute(2), Compute(3), Compute(8)};
   return crews[which % crews.size()];
 }
 

@@ -126,7 +126,7 @@ void check(const NearestIndex& index, const naive::Nearest& memory, const Set& q
     const std::string target = naive::any_target(dice, memory.rows.size() * queries.d);
     const std::string how = what + ", " + std::to_string(queries.n) + " queries, k " +
                             std::to_string(k) + ", " + target + ", threads " +
-                            std::to_string(naive::crew(crew).count());
+                            std::to_string(naive::crew(crew).threads().count());
     const naive::ForcedTarget forced(target);
     try {
       const NearestResult got = index.search(queries.view(), k, naive::crew(crew));
@@ -307,7 +307,7 @@ TEST(Nearest, SearchesFromSeveralThreadsAtOnce) {
   std::vector<std::thread> callers;
   for (std::size_t t = 0; t < wrong.size(); ++t) {
     callers.emplace_back([&, t] {
-      Threads crew(t % 2 + 1);
+      Compute crew(t % 2 + 1);
       for (int again = 0; again < 3; ++again) {
         wrong[t] = difference(index.search(queries.view(), 4, crew), truth, 4);
         if (!wrong[t].empty()) return;
@@ -360,7 +360,7 @@ TEST(NearestErrors, ValuesThatAreNotFiniteNameTheirRow) {
     if (half) bad.halves[at] = which == 0 ? 0x7E01u : which == 1 ? 0x7C00u : 0xFC00u;
     if (!half && dice.one_in(2)) bad.row(bad.n - 1)[d - 1] = kNan;
 
-    Threads& crew = naive::crew(dice.below(4));
+    Compute& crew = naive::crew(dice.below(4));
     NearestIndex index(clean.view(), crew);
     naive::Nearest twin;
     twin.add(clean, 0);
@@ -416,7 +416,7 @@ TEST(NearestErrors, CallsThatMakeNoSense) {
     const std::size_t d = 64;
     const Set memory = naive::make(Family::kGaussian, n, d, 1, 2);
     const Set other = naive::make(Family::kGaussian, n, d + 1, 1, 2);
-    Threads& crew = naive::crew(1);
+    Compute& crew = naive::crew(1);
     NearestIndex index(memory.view(), crew);
     naive::Nearest twin;
     twin.add(memory, 0);
@@ -503,7 +503,7 @@ TEST(NearestProgress, RisesToOneAndCancels) {
         naive::make(Family::kLowRank, dice.pick<std::size_t>({1, 100, 1000}), d, seed, seed);
     const Set queries =
         naive::make(Family::kLowRank, dice.pick<std::size_t>({1, 70, 200}), d, seed, seed + 1);
-    Threads& crew = naive::crew(dice.below(4));
+    Compute& crew = naive::crew(dice.below(4));
     const NearestIndex index(memory.view(), crew);
     naive::Nearest twin;
     twin.add(memory, 0);

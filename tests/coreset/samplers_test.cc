@@ -198,8 +198,8 @@ TEST(Herding, IsThePlainLoops) {
     const Vectors points = clustered(rows, cols, rows + cols);
     const Indices expected = herding_in_plain_loops(points, count);
     for (const std::size_t crew : {1u, 3u}) {
-      Threads threads(crew);
-      EXPECT_EQ(herding_sample(points.view(), count, threads), expected)
+      Compute compute(crew);
+      EXPECT_EQ(herding_sample(points.view(), count, compute), expected)
           << rows << " rows of " << cols;
     }
   }
@@ -212,8 +212,8 @@ TEST(Herding, TakesTheMeanOfAllRows) {
   for (std::size_t i = 0; i < points.rows() * points.cols(); ++i) {
     points.data()[i] = std::round(points.data()[i] * 64) / 64;
   }
-  Threads threads(3);
-  EXPECT_EQ(herding_sample(points.view(), 60, threads), herding_in_plain_loops(points, 60));
+  Compute compute(3);
+  EXPECT_EQ(herding_sample(points.view(), 60, compute), herding_in_plain_loops(points, 60));
 }
 
 // A mean that is not a float32: rounded to one, the error grows with every pick.
@@ -221,34 +221,34 @@ TEST(Herding, KeepsTheMeanPrecise) {
   Vectors points(900, 2);
   Random random(8);
   for (std::size_t i = 0; i < 1800; ++i) points.data()[i] = 1000.0f + random.gaussian();
-  Threads threads(2);
-  EXPECT_EQ(herding_sample(points.view(), 900, threads), herding_in_plain_loops(points, 900));
+  Compute compute(2);
+  EXPECT_EQ(herding_sample(points.view(), 900, compute), herding_in_plain_loops(points, 900));
 }
 
 TEST(Herding, WidensHalves) {
   const std::vector<std::uint16_t> halves = random_halves(300 * 70, 2);
   const VectorView narrow(halves.data(), 300, 70, Scalar::kFloat16);
-  Threads threads(2);
-  EXPECT_EQ(herding_sample(narrow, 40, threads),
+  Compute compute(2);
+  EXPECT_EQ(herding_sample(narrow, 40, compute),
             herding_in_plain_loops(widened(halves, 300, 70), 40));
 }
 
 TEST(Herding, RefusesKindly) {
-  Threads threads(2);
+  Compute compute(2);
   Vectors points = clustered(50, 4, 1);
   expect_error(Error::Kind::kUsage, "count of 0",
-               [&] { herding_sample(points.view(), 0, threads); });
-  expect_error(Error::Kind::kInput, "points", [&] { herding_sample({}, 5, threads); });
+               [&] { herding_sample(points.view(), 0, compute); });
+  expect_error(Error::Kind::kInput, "points", [&] { herding_sample({}, 5, compute); });
   points.row(31)[2] = std::numeric_limits<float>::quiet_NaN();
   expect_error(Error::Kind::kInput, "points: row 31, column 2 ",
-               [&] { herding_sample(points.view(), 5, threads); });
+               [&] { herding_sample(points.view(), 5, compute); });
 }
 
 TEST(Herding, ReportsAndStops) {
-  Threads threads(2);
+  Compute compute(2);
   const Vectors points = clustered(50, 4, 1);
   std::vector<double> parts;
-  herding_sample(points.view(), 10, threads, [&](double part) {
+  herding_sample(points.view(), 10, compute, [&](double part) {
     parts.push_back(part);
     return true;
   });
@@ -256,7 +256,7 @@ TEST(Herding, ReportsAndStops) {
   EXPECT_TRUE(std::is_sorted(parts.begin(), parts.end()));
   EXPECT_EQ(parts.back(), 1.0);
   expect_error(Error::Kind::kCancelled, "", [&] {
-    herding_sample(points.view(), 10, threads, [](double part) { return part < 0.5; });
+    herding_sample(points.view(), 10, compute, [](double part) { return part < 0.5; });
   });
 }
 
@@ -344,8 +344,8 @@ TEST(PatchCore, IsThePlainLoopsWhereNothingIsProjected) {
         Size{1500, 128, 200}}) {
     const Vectors points = clustered(rows, cols, rows + cols);
     for (const std::size_t crew : {1u, 3u}) {
-      Threads threads(crew);
-      expect_same(patchcore_sample(points.view(), options_of(count, 11), threads),
+      Compute compute(crew);
+      expect_same(patchcore_sample(points.view(), options_of(count, 11), compute),
                   patchcore_in_plain_loops(points, count, 11));
     }
   }
@@ -357,8 +357,8 @@ TEST(PatchCore, IsThePlainLoopsInTheProjection) {
     const Vectors points = clustered(rows, cols, rows + cols);
     const Vectors projected = project_in_plain_loops(points, 12);
     for (const std::size_t crew : {1u, 3u}) {
-      Threads threads(crew);
-      expect_same(patchcore_sample(points.view(), options_of(count, 12), threads),
+      Compute compute(crew);
+      expect_same(patchcore_sample(points.view(), options_of(count, 12), compute),
                   patchcore_in_plain_loops(projected, count, 12));
     }
   }
@@ -368,41 +368,41 @@ TEST(PatchCore, WidensHalves) {
   for (const std::size_t cols : {70u, 200u}) {
     const std::vector<std::uint16_t> halves = random_halves(100 * cols, 2);
     const VectorView narrow(halves.data(), 100, cols, Scalar::kFloat16);
-    Threads threads(2);
-    expect_same(patchcore_sample(narrow, options_of(30, 3), threads),
-                patchcore_sample(widened(halves, 100, cols).view(), options_of(30, 3), threads));
+    Compute compute(2);
+    expect_same(patchcore_sample(narrow, options_of(30, 3), compute),
+                patchcore_sample(widened(halves, 100, cols).view(), options_of(30, 3), compute));
   }
 }
 
 // The random projection keeps distances, on average: the scale is right.
 TEST(PatchCore, RadiiAreOfTheSizeOfTheDistances) {
   const Vectors points = clustered(200, 400, 3);
-  Threads threads(2);
-  const GreedyResult projected = patchcore_sample(points.view(), options_of(50, 3), threads);
-  const GreedyResult full = greedy_sample(points.view(), {}, options_of(50, 3), threads);
+  Compute compute(2);
+  const GreedyResult projected = patchcore_sample(points.view(), options_of(50, 3), compute);
+  const GreedyResult full = greedy_sample(points.view(), {}, options_of(50, 3), compute);
   EXPECT_NEAR(projected.radii.back() / full.radii.back(), 1.0f, 0.15f);
 }
 
 TEST(PatchCore, DependsOnTheSeedAndNotOnTheStart) {
   const Vectors points = clustered(300, 150, 4);
-  Threads threads(2);
-  const GreedyResult result = patchcore_sample(points.view(), options_of(50, 1), threads);
+  Compute compute(2);
+  const GreedyResult result = patchcore_sample(points.view(), options_of(50, 1), compute);
   GreedyOptions options = options_of(50, 1);
   options.start = GreedyOptions::Start::kIndex;
   options.start_index = 100000;
-  expect_same(patchcore_sample(points.view(), options, threads), result);
-  EXPECT_NE(patchcore_sample(points.view(), options_of(50, 2), threads).picks, result.picks);
+  expect_same(patchcore_sample(points.view(), options, compute), result);
+  EXPECT_NE(patchcore_sample(points.view(), options_of(50, 2), compute).picks, result.picks);
 }
 
 // Points that all coincide are at distance zero from any starting point, yet one has to stand for
 // them.
 TEST(PatchCore, OnePointStandsForEqualOnes) {
-  Threads threads(2);
+  Compute compute(2);
   for (const std::size_t cols : {3u, 200u}) {
     for (const std::size_t rows : {1u, 30u}) {
       Vectors points(rows, cols);
       std::fill(points.data(), points.data() + rows * cols, 2.0f);
-      const GreedyResult result = patchcore_sample(points.view(), options_of(5, 1), threads);
+      const GreedyResult result = patchcore_sample(points.view(), options_of(5, 1), compute);
       EXPECT_EQ(result.picks, Indices{0});
       EXPECT_EQ(result.covering_radius, 0);
     }
@@ -410,26 +410,26 @@ TEST(PatchCore, OnePointStandsForEqualOnes) {
 }
 
 TEST(PatchCore, RefusesKindly) {
-  Threads threads(2);
+  Compute compute(2);
   for (const std::size_t cols : {20u, 200u}) {
     Vectors points = clustered(50, cols, 1);
     GreedyOptions options = options_of(0, 1);
     options.points_name = "bottle.npy";
     expect_error(Error::Kind::kUsage, "count of 0",
-                 [&] { patchcore_sample(points.view(), options, threads); });
+                 [&] { patchcore_sample(points.view(), options, compute); });
     options.count = 5;
     expect_error(Error::Kind::kInput, "bottle.npy",
-                 [&] { patchcore_sample(Vectors(0, cols).view(), options, threads); });
+                 [&] { patchcore_sample(Vectors(0, cols).view(), options, compute); });
     // The column is one of the points', not of their projection.
     points.row(40)[cols - 1] = std::numeric_limits<float>::infinity();
     expect_error(Error::Kind::kInput, "bottle.npy: row 40, column " + std::to_string(cols - 1),
-                 [&] { patchcore_sample(points.view(), options, threads); });
+                 [&] { patchcore_sample(points.view(), options, compute); });
     points.row(31)[2] = std::numeric_limits<float>::quiet_NaN();
     expect_error(Error::Kind::kInput, "bottle.npy: row 31, column 2 ",
-                 [&] { patchcore_sample(points.view(), options, threads); });
+                 [&] { patchcore_sample(points.view(), options, compute); });
     points.row(31)[2] = points.row(40)[cols - 1] = 3e38f;
     expect_error(Error::Kind::kInput, "bottle.npy: values so large",
-                 [&] { patchcore_sample(points.view(), options, threads); });
+                 [&] { patchcore_sample(points.view(), options, compute); });
   }
 }
 
@@ -437,14 +437,14 @@ TEST(PatchCore, ReportsAndStops) {
   for (const std::size_t cols : {20u, 200u}) {
     const Vectors points = clustered(5000, cols, 1);
     for (const std::size_t crew : {1u, 3u}) {
-      Threads threads(crew);
+      Compute compute(crew);
       GreedyOptions options = options_of(20, 1);
       std::vector<double> parts;
       options.progress = [&](double part) {
         parts.push_back(part);
         return true;
       };
-      patchcore_sample(points.view(), options, threads);
+      patchcore_sample(points.view(), options, compute);
       ASSERT_FALSE(parts.empty());
       EXPECT_GE(parts.front(), 0.0);
       EXPECT_TRUE(std::is_sorted(parts.begin(), parts.end()));
@@ -452,7 +452,7 @@ TEST(PatchCore, ReportsAndStops) {
       for (const double limit : {0.0, 0.3, 0.99}) {
         options.progress = [&](double part) { return part < limit; };
         expect_error(Error::Kind::kCancelled, "",
-                     [&] { patchcore_sample(points.view(), options, threads); });
+                     [&] { patchcore_sample(points.view(), options, compute); });
       }
     }
   }
@@ -460,14 +460,14 @@ TEST(PatchCore, ReportsAndStops) {
 
 TEST(PatchCore, StaysWithinALimitOfMemory) {
   const Vectors points = clustered(2000, 200, 1);
-  Threads threads(2);
-  const GreedyResult free = patchcore_sample(points.view(), options_of(50, 1), threads);
+  Compute compute(2);
+  const GreedyResult free = patchcore_sample(points.view(), options_of(50, 1), compute);
   GreedyOptions options = options_of(50, 1);
   options.memory_limit = std::size_t{75} << 20;
-  expect_same(patchcore_sample(points.view(), options, threads), free);
+  expect_same(patchcore_sample(points.view(), options, compute), free);
   options.memory_limit = 1000000;
   expect_error(Error::Kind::kInput, "memory limit of 1000000",
-               [&] { patchcore_sample(points.view(), options, threads); });
+               [&] { patchcore_sample(points.view(), options, compute); });
 }
 
 }  // namespace

@@ -347,7 +347,7 @@ Counts check_family(Family family, std::size_t seed, std::size_t n, std::size_t 
   text << ", more " << more.n << ", " << target;
   const std::string what = text.str();
   const naive::ForcedTarget forced(target);
-  Threads& crew = naive::crew(dice.below(4));
+  Compute& crew = naive::crew(dice.below(4));
   const Sketch sketch(sample.view(), more.n > 0 ? more.view() : VectorView(), widths, crew);
   EXPECT_EQ(sketch.levels(), widths.size()) << what;
   const std::vector<float> centre(sketch.centre(), sketch.centre() + d);

@@ -56,7 +56,7 @@ class DetectorTest : public testing::Test {
   }
 
   fs::path folder_;
-  Threads threads_{2};
+  Compute compute_{2};
 };
 
 Error::Kind kind_of(const std::function<void()>& call, std::string* words = nullptr) {
@@ -72,7 +72,7 @@ Error::Kind kind_of(const std::function<void()>& call, std::string* words = null
 
 TEST_F(DetectorTest, OpensOnlyWithItsOwnBackbone) {
   Detector detector = small();
-  detector.learn(pieces("wood", 6), task("wood"), threads_);
+  detector.learn(pieces("wood", 6), task("wood"), compute_);
   detector.save(path("a.ccm"));
   Memory memory = Memory::open(path("a.ccm"));
   memory.source["backbone.sha256"] = std::string(64, '0');
@@ -88,16 +88,16 @@ TEST_F(DetectorTest, OpensOnlyWithItsOwnBackbone) {
 
 TEST_F(DetectorTest, SeesTheSameAfterSavingAndFromManyThreads) {
   Detector detector = small();
-  detector.learn(pieces("gear", 12), task("gear"), threads_);
+  detector.learn(pieces("gear", 12), task("gear"), compute_);
   detector.save(path("a.ccm"));
   const Detector again = Detector::open(path("a.ccm"));
   const Image image = make_product("gear", 100, product_defects("gear")[0], 1).image;
-  const Inspection first = detector.inspect(image, {}, threads_);
+  const Inspection first = detector.inspect(image, {}, compute_);
   std::vector<Inspection> seen(3);
   std::vector<std::thread> crew;
   for (Inspection& one : seen) {
     crew.emplace_back([&] {
-      Threads alone(1);
+      Compute alone(1);
       one = again.inspect(image, {}, alone);
     });
   }
@@ -114,11 +114,11 @@ TEST_F(DetectorTest, SeesTheSameAfterSavingAndFromManyThreads) {
 // Something lies above the outline's level exactly when the image is rejected.
 TEST_F(DetectorTest, OutlinesWhatItRejects) {
   Detector detector = small();
-  detector.learn(pieces("wood", 15), task("wood"), threads_);
+  detector.learn(pieces("wood", 15), task("wood"), compute_);
   for (std::size_t i = 0; i < 8; ++i) {
     const std::string defect = i % 2 == 0 ? "" : product_defects("wood")[0];
     const Inspection seen =
-        detector.inspect(make_product("wood", 200 + i, defect, 1).image, {}, threads_);
+        detector.inspect(make_product("wood", 200 + i, defect, 1).image, {}, compute_);
     ASSERT_TRUE(seen.threshold);
     const float most = *std::max_element(seen.map.values.begin(), seen.map.values.end());
     EXPECT_EQ(most > seen.level, seen.rejected) << seen.score << " " << seen.threshold->score;
@@ -128,23 +128,23 @@ TEST_F(DetectorTest, OutlinesWhatItRejects) {
 TEST_F(DetectorTest, LearnsOneImageAtATime) {
   Detector detector = small(120);
   for (std::size_t i = 0; i < 15; ++i) {
-    detector.learn_online(make_product("gear", i, "", 1).image, task("gear"), threads_);
+    detector.learn_online(make_product("gear", i, "", 1).image, task("gear"), compute_);
   }
   EXPECT_EQ(detector.memory().size(), 120U);
   EXPECT_EQ(detector.memory().tasks()[0].images, 12U);
   EXPECT_EQ(detector.memory().states()[0].held_out, 3U);
-  EXPECT_TRUE(detector.inspect(make_product("gear", 50, "", 1).image, {}, threads_).threshold);
+  EXPECT_TRUE(detector.inspect(make_product("gear", 50, "", 1).image, {}, compute_).threshold);
 }
 
 TEST_F(DetectorTest, IsAsItWasWhenLearningIsStopped) {
   Detector detector = small();
-  detector.learn(pieces("wood", 6), task("wood"), threads_);
+  detector.learn(pieces("wood", 6), task("wood"), compute_);
   const Vectors before = detector.memory().vectors();
   const std::vector<std::string> files = pieces("gear", 6);
   for (const double until : {0.0, 0.5, 0.9}) {
     LearnOptions options = task("gear");
     options.progress = [&](double done) { return done < until; };
-    EXPECT_EQ(kind_of([&] { detector.learn(files, options, threads_); }), Error::Kind::kCancelled);
+    EXPECT_EQ(kind_of([&] { detector.learn(files, options, compute_); }), Error::Kind::kCancelled);
     EXPECT_EQ(detector.memory().tasks().size(), 1U);
     EXPECT_EQ(detector.memory().size(), before.rows());
   }
@@ -160,7 +160,7 @@ std::string bytes_of(const Detector& detector, const std::string& file) {
 // One thread takes eight images at a time: both come to grief in the second eight, when the first
 // are learned.
 TEST_F(DetectorTest, IsAsItWasWhenLearningOnlineFailsLate) {
-  Threads alone(1);
+  Compute alone(1);
   for (const Consolidate& rule : {Consolidate{}, Consolidate::paper()}) {
     Detector detector = small(120, rule);
     detector.learn(pieces("wood", 6), task("wood"), alone);
@@ -187,7 +187,7 @@ TEST_F(DetectorTest, IsAsItWasWhenLearningOnlineFailsLate) {
 
 // The batch is learned when there is no room left for the images held out.
 TEST_F(DetectorTest, IsAsItWasWhenThereIsNoRoomToCalibrate) {
-  Threads alone(1);
+  Compute alone(1);
   for (const Consolidate& rule : {Consolidate{}, Consolidate::paper()}) {
     Detector detector = small(120, rule);
     detector.learn(pieces("wood", 6), task("wood"), alone);
@@ -234,7 +234,7 @@ TEST_F(DetectorTest, HoldsOutOfWhatCanBeRead) {
       LearnOptions options = task("gear");
       options.online = online;
       try {
-        const LearnReport report = detector.learn(cases[i].files, options, threads_);
+        const LearnReport report = detector.learn(cases[i].files, options, compute_);
         EXPECT_EQ(report.learned, cases[i].learned) << "case " << i;
         EXPECT_EQ(report.held_out, cases[i].held_out) << "case " << i;
         EXPECT_EQ(report.skipped.size(), cases[i].files.size() - report.learned - report.held_out);
@@ -249,9 +249,9 @@ TEST_F(DetectorTest, HoldsOutOfWhatCanBeRead) {
     LearnOptions options = task("gear");
     options.online = online;
     options.hold_out = 0;
-    EXPECT_EQ(detector.learn({good[0], missing, good[1]}, options, threads_).learned, 2U);
+    EXPECT_EQ(detector.learn({good[0], missing, good[1]}, options, compute_).learned, 2U);
     std::string words;
-    EXPECT_EQ(kind_of([&] { detector.learn({missing}, task("bolt"), threads_); }, &words),
+    EXPECT_EQ(kind_of([&] { detector.learn({missing}, task("bolt"), compute_); }, &words),
               Error::Kind::kInput);
     EXPECT_NE(words.find("missing.png"), std::string::npos) << words;
   }

@@ -17,10 +17,10 @@ std::size_t made_slowly(std::size_t i) {
 
 TEST(InOrder, UsesEachOnceInOrder) {
   for (const std::size_t count : {1U, 2U, 4U}) {
-    Threads threads(count);
+    Compute compute(count);
     std::vector<std::size_t> used;
     run_in_order<std::size_t>(
-        threads, 100, 3, [](std::size_t i, std::size_t) { return made_slowly(i); },
+        compute, 100, 3, [](std::size_t i, std::size_t) { return made_slowly(i); },
         [&](std::size_t i, std::size_t& item) {
           EXPECT_EQ(item, i * i);
           used.push_back(i);
@@ -32,11 +32,11 @@ TEST(InOrder, UsesEachOnceInOrder) {
 
 // The others must not wait for an item that never comes.
 TEST(InOrder, EndsWhenOneFails) {
-  Threads threads(4);
+  Compute compute(4);
   for (const std::size_t bad : {0U, 5U, 20U}) {
     std::size_t used = 0;
     EXPECT_THROW(run_in_order<std::size_t>(
-                     threads, 200, 2,
+                     compute, 200, 2,
                      [&](std::size_t i, std::size_t) {
                        if (i == bad) throw std::runtime_error("bad");
                        return made_slowly(i);
@@ -45,7 +45,7 @@ TEST(InOrder, EndsWhenOneFails) {
                  std::runtime_error);
     EXPECT_LE(used, bad);
     EXPECT_THROW(run_in_order<std::size_t>(
-                     threads, 200, 2, [](std::size_t i, std::size_t) { return made_slowly(i); },
+                     compute, 200, 2, [](std::size_t i, std::size_t) { return made_slowly(i); },
                      [&](std::size_t i, std::size_t&) {
                        if (i == bad) throw std::runtime_error("bad");
                      }),

@@ -96,14 +96,14 @@ class EvaluateTest : public testing::Test {
   }
 
   fs::path folder_;
-  Threads threads_{2};
+  Compute compute_{2};
 };
 
 TEST_F(EvaluateTest, MeasuresEveryClassSeenSoFarAfterEachTask) {
   EvaluationOptions how = options();
   how.schedule = "2-1";
   Evaluation evaluation(how);
-  const RunResult result = evaluation.run(setting("contcore"), threads_);
+  const RunResult result = evaluation.run(setting("contcore"), compute_);
   ASSERT_EQ(result.tasks.size(), 2U);
   EXPECT_EQ(result.tasks[0].size(), 2U);
   ASSERT_EQ(result.steps.size(), 2U);
@@ -132,9 +132,9 @@ TEST_F(EvaluateTest, MeasuresEveryClassSeenSoFarAfterEachTask) {
 
 TEST_F(EvaluateTest, AnyNumberOfThreadsAndTheCacheGiveTheSame) {
   bool cached = true;
-  const RunResult first = Evaluation(options()).run(setting("contcore"), threads_, {}, &cached);
+  const RunResult first = Evaluation(options()).run(setting("contcore"), compute_, {}, &cached);
   EXPECT_FALSE(cached);
-  const RunResult again = Evaluation(options()).run(setting("contcore"), threads_, {}, &cached);
+  const RunResult again = Evaluation(options()).run(setting("contcore"), compute_, {}, &cached);
   EXPECT_TRUE(cached);
   same(first, again);
   ASSERT_EQ(again.gallery.size(), first.gallery.size());
@@ -142,25 +142,25 @@ TEST_F(EvaluateTest, AnyNumberOfThreadsAndTheCacheGiveTheSame) {
 
   EvaluationOptions fresh = options();
   fresh.fresh = true;
-  Threads one(1);
+  Compute one(1);
   same(first, Evaluation(fresh).run(setting("contcore"), one, {}, &cached));
   EXPECT_FALSE(cached);
   EvaluationOptions none = options();
   none.cache.clear();
-  same(first, Evaluation(none).run(setting("contcore"), threads_, {}, &cached));
+  same(first, Evaluation(none).run(setting("contcore"), compute_, {}, &cached));
   EXPECT_FALSE(cached);
 
-  Evaluation(options()).run(setting("contcore", 59), threads_, {}, &cached);
+  Evaluation(options()).run(setting("contcore", 59), compute_, {}, &cached);
   EXPECT_FALSE(cached) << "another m is another run";
 }
 
 TEST_F(EvaluateTest, AChangedImageIsAnotherRun) {
   bool cached = true;
-  Evaluation(options()).run(setting("dne"), threads_, {}, &cached);
+  Evaluation(options()).run(setting("dne"), compute_, {}, &cached);
   const std::string name = product_names()[0];
   const std::string file = data() + "/" + name + "/train/good/000.png";
   write_image(file, make_product(name, 99, "", 8).image);
-  Evaluation(options()).run(setting("dne"), threads_, {}, &cached);
+  Evaluation(options()).run(setting("dne"), compute_, {}, &cached);
   EXPECT_FALSE(cached);
 }
 
@@ -168,7 +168,7 @@ TEST_F(EvaluateTest, AChangedImageIsAnotherRun) {
 TEST_F(EvaluateTest, AChangedMaskIsAnotherRun) {
   bool cached = true;
   const EvaluationOptions how = options();
-  const RunResult before = Evaluation(how).run(setting("contcore"), threads_, {}, &cached);
+  const RunResult before = Evaluation(how).run(setting("contcore"), compute_, {}, &cached);
   for (const Product& product : how.datasets[0].products) {
     for (const TestImage& test : product.test) {
       if (!test.defect) continue;
@@ -177,15 +177,15 @@ TEST_F(EvaluateTest, AChangedMaskIsAnotherRun) {
       write_image(test.mask, mask);
     }
   }
-  const RunResult after = Evaluation(options()).run(setting("contcore"), threads_, {}, &cached);
+  const RunResult after = Evaluation(options()).run(setting("contcore"), compute_, {}, &cached);
   EXPECT_FALSE(cached);
   EXPECT_EQ(after.steps[0][0][kImageAuroc], before.steps[0][0][kImageAuroc]);
   EXPECT_NE(after.steps[0][0][kPixelAuroc], before.steps[0][0][kPixelAuroc]);
-  Evaluation(options()).run(setting("contcore"), threads_, {}, &cached);
+  Evaluation(options()).run(setting("contcore"), compute_, {}, &cached);
   EXPECT_TRUE(cached);
   EvaluationOptions renamed = options();  // what the gallery calls it
   renamed.datasets[0].products[0].test[0].kind = "another";
-  Evaluation(renamed).run(setting("contcore"), threads_, {}, &cached);
+  Evaluation(renamed).run(setting("contcore"), compute_, {}, &cached);
   EXPECT_FALSE(cached);
 }
 
@@ -195,7 +195,7 @@ TEST_F(EvaluateTest, WhatIsUndefinedIsNotZero) {
   Product& product = how.datasets[0].products[0];
   std::erase_if(product.test, [](const TestImage& image) { return image.defect; });
   how.datasets[0].products[1].masks = false;
-  const RunResult result = Evaluation(how).run(setting("contcore"), threads_);
+  const RunResult result = Evaluation(how).run(setting("contcore"), compute_);
   const std::vector<Measures>& last = result.steps.back();
   EXPECT_FALSE(last[0][kImageAuroc].has_value()) << "no defects";
   EXPECT_FALSE(last[0][kAupro].has_value());
@@ -204,7 +204,7 @@ TEST_F(EvaluateTest, WhatIsUndefinedIsNotZero) {
   EXPECT_TRUE(last[2][kPixelAuroc].has_value());
   const Summary summary = summarise(result);
   EXPECT_FALSE(summary.average[kImageAuroc].has_value());
-  const RunResult without_maps = Evaluation(options()).run(setting("dne"), threads_);
+  const RunResult without_maps = Evaluation(options()).run(setting("dne"), compute_);
   EXPECT_TRUE(without_maps.steps.back()[0][kImageAuroc].has_value());
   EXPECT_FALSE(without_maps.steps.back()[0][kPixelAuroc].has_value());
 }
@@ -228,36 +228,36 @@ TEST_F(EvaluateTest, BadInputIsNamed) {
     if (image.defect) defect = &image;
   }
   write_image(defect->mask, {10, 10, std::vector<std::uint8_t>(300, 255)});
-  EXPECT_EQ(kind_of([&] { Evaluation(how).run(setting("contcore"), threads_); }, &words),
+  EXPECT_EQ(kind_of([&] { Evaluation(how).run(setting("contcore"), compute_); }, &words),
             Error::Kind::kInput);
   EXPECT_NE(words.find(defect->mask), std::string::npos);
   EXPECT_NE(words.find("10 x 10"), std::string::npos);
 
   // An image that is none.
   std::ofstream(how.datasets[0].products[1].train[2]) << "not an image";
-  EXPECT_EQ(kind_of([&] { Evaluation(how).run(setting("contcore"), threads_); }, &words),
+  EXPECT_EQ(kind_of([&] { Evaluation(how).run(setting("contcore"), compute_); }, &words),
             Error::Kind::kInput);
   EXPECT_EQ(half_written(cache() + "/features"), 0U) << "a half-written file is left";
 
   for (const Setting& wrong : {setting("contcore", 0), setting("no-such-method")}) {
-    EXPECT_EQ(kind_of([&] { Evaluation(options()).run(wrong, threads_); }), Error::Kind::kUsage);
+    EXPECT_EQ(kind_of([&] { Evaluation(options()).run(wrong, compute_); }), Error::Kind::kUsage);
   }
   Setting p = setting("contcore");
   p.p = 0;
-  EXPECT_EQ(kind_of([&] { Evaluation(options()).run(p, threads_); }), Error::Kind::kUsage);
+  EXPECT_EQ(kind_of([&] { Evaluation(options()).run(p, compute_); }), Error::Kind::kUsage);
 }
 
 TEST_F(EvaluateTest, StopsWhenAsked) {
   Evaluation evaluation(options());
   EXPECT_EQ(kind_of([&] {
-              evaluation.run(setting("contcore"), threads_, [](double done) { return done < 0.4; });
+              evaluation.run(setting("contcore"), compute_, [](double done) { return done < 0.4; });
             }),
             Error::Kind::kCancelled);
 }
 
 TEST_F(EvaluateTest, ProgressNeverFallsAndReachesTheEnd) {
   double last = 0;
-  Evaluation(options()).run(setting("contcore"), threads_, [&](double done) {
+  Evaluation(options()).run(setting("contcore"), compute_, [&](double done) {
     EXPECT_GE(done, last);
     EXPECT_LE(done, 1 + 1e-9);
     last = done;
@@ -271,18 +271,18 @@ TEST_F(EvaluateTest, WithoutAFolderFeaturesAreExtractedOnce) {
   const FeatureCache features("", 0);
   const std::vector<std::string> files = options().datasets[0].products[0].train;
   EXPECT_FALSE(features.has(extract, files));
-  const auto first = features.get(extract, files, threads_, {});
+  const auto first = features.get(extract, files, compute_, {});
   EXPECT_TRUE(features.has(extract, files));
-  EXPECT_EQ(features.get(extract, files, threads_, {}), first);
+  EXPECT_EQ(features.get(extract, files, compute_, {}), first);
 }
 
 TEST_F(EvaluateTest, ACacheTooSmallCostsTimeAlone) {
-  const RunResult expected = Evaluation(options()).run(setting("contcore"), threads_);
+  const RunResult expected = Evaluation(options()).run(setting("contcore"), compute_);
   EvaluationOptions tiny = options();
   tiny.cache = cache() + "2";
   tiny.cache_limit = 1;
   double last = 0;
-  same(expected, Evaluation(tiny).run(setting("contcore"), threads_, [&](double done) {
+  same(expected, Evaluation(tiny).run(setting("contcore"), compute_, [&](double done) {
     EXPECT_GE(done, last);
     EXPECT_LE(done, 1 + 1e-9);
     last = done;
@@ -295,11 +295,11 @@ TEST_F(EvaluateTest, TheCacheIsMadeAnewWhenDamaged) {
   const Extractor extract = extractor();
   const FeatureCache features(cache() + "/features", std::size_t{1} << 30);
   const std::vector<std::string> files = options().datasets[0].products[0].train;
-  const auto first = features.get(extract, files, threads_, {});
+  const auto first = features.get(extract, files, compute_, {});
   EXPECT_TRUE(features.has(extract, files));
   const std::string base = cache() + "/features/" + FeatureCache::key(extract, files);
   const auto intact = [&] {
-    const auto again = features.get(extract, files, threads_, {});
+    const auto again = features.get(extract, files, compute_, {});
     ASSERT_EQ(again->vectors.view().rows, first->vectors.view().rows);
     ASSERT_EQ(again->images.size(), files.size());
     for (std::size_t i = 0; i < again->vectors.view().rows; i += 7) {
@@ -328,21 +328,21 @@ TEST_F(EvaluateTest, TheCacheStaysWithinItsLimit) {
   std::size_t one = 0;
   {
     const FeatureCache features(folder, std::size_t{1} << 30);
-    features.get(extract, products[0].train, threads_, {});
+    features.get(extract, products[0].train, compute_, {});
     one = fs::file_size(folder + "/" + FeatureCache::key(extract, products[0].train) + ".npy");
-    features.get(extract, products[1].train, threads_, {});
+    features.get(extract, products[1].train, compute_, {});
   }
   const fs::path first = folder + "/" + FeatureCache::key(extract, products[0].train) + ".npy";
   const fs::path second = folder + "/" + FeatureCache::key(extract, products[1].train) + ".npy";
   fs::last_write_time(second, fs::file_time_type::clock::now() - std::chrono::hours(5));
   const FeatureCache features(folder, 2 * one + one / 2);
-  features.get(extract, products[2].train, threads_, {});
+  features.get(extract, products[2].train, compute_, {});
   EXPECT_TRUE(fs::exists(first));
   EXPECT_FALSE(fs::exists(second)) << "what was used longest ago goes first";
   EXPECT_TRUE(features.has(extract, products[2].train));
 
   const FeatureCache tiny(folder + "2", one / 2);
-  EXPECT_EQ(tiny.get(extract, products[0].train, threads_, {})->images.size(), 5U);
+  EXPECT_EQ(tiny.get(extract, products[0].train, compute_, {})->images.size(), 5U);
   EXPECT_EQ(files_ending(folder + "2", ""), 0U);
 }
 
@@ -370,7 +370,7 @@ TEST_F(EvaluateTest, TheCacheRemovesWhatNobodyWritesAnyMore) {
       FeatureCache(folder, 1);  // another run begins: ours is in use
       return true;
     };
-    Threads alone(1);
+    Compute alone(1);
     features.get(extract, products[0].train, alone, look);
     EXPECT_EQ(seen, 4U) << "dead, alive, other and ours";
     EXPECT_TRUE(features.has(extract, products[0].train));
@@ -382,7 +382,7 @@ TEST_F(EvaluateTest, TheCacheRemovesWhatNobodyWritesAnyMore) {
   // What is being written takes room.
   fs::resize_file(alive, one);
   const FeatureCache features(folder, 2 * one + one / 2);
-  features.get(extract, products[1].train, threads_, {});
+  features.get(extract, products[1].train, compute_, {});
   EXPECT_FALSE(features.has(extract, products[0].train));
   EXPECT_TRUE(features.has(extract, products[1].train));
   EXPECT_TRUE(fs::exists(alive));
@@ -442,7 +442,7 @@ TEST_F(EvaluateTest, TheBoundHoldsOnMadeProducts) {
   how.images = 3;
   how.per_task = 8;
   how.p = 0.05;
-  const std::vector<Bound> bounds = analyze_bound(options(), how, threads_);
+  const std::vector<Bound> bounds = analyze_bound(options(), how, compute_);
   ASSERT_EQ(bounds.size(), 2U);
   for (const Bound& bound : bounds) {
     EXPECT_EQ(bound.epsilon.size(), bound.tasks);
@@ -459,13 +459,13 @@ TEST_F(EvaluateTest, TheBoundHoldsOnMadeProducts) {
     EXPECT_NEAR(bound.continued, worst, 1e-9);
   }
   how.most_tasks = 1;
-  EXPECT_EQ(kind_of([&] { analyze_bound(options(), how, threads_); }), Error::Kind::kInput);
+  EXPECT_EQ(kind_of([&] { analyze_bound(options(), how, compute_); }), Error::Kind::kInput);
 }
 
 TEST_F(EvaluateTest, AMethodIsLikeItself) {
   const std::vector<Likeness> rows =
       analyze_compare(options(), {setting("patchcore-oracle"), setting("random")},
-                      setting("patchcore-oracle"), threads_);
+                      setting("patchcore-oracle"), compute_);
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_EQ(rows[0].overlap, rows[0].vectors);
   EXPECT_EQ(rows[0].average_minimum, 0);
@@ -474,7 +474,7 @@ TEST_F(EvaluateTest, AMethodIsLikeItself) {
   EXPECT_LT(rows[1].overlap, rows[1].vectors);
   EXPECT_GT(rows[1].average_minimum, 0);
   EXPECT_EQ(
-      kind_of([&] { analyze_compare(options(), {setting("dne")}, setting("random"), threads_); }),
+      kind_of([&] { analyze_compare(options(), {setting("dne")}, setting("random"), compute_); }),
       Error::Kind::kUsage);
 }
 

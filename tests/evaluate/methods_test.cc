@@ -65,15 +65,15 @@ class MethodsTest : public testing::Test {
 
   std::unique_ptr<Method> learned(const std::string& name, const MethodOptions& how) {
     std::unique_ptr<Method> method = make_method(name, how);
-    for (const auto& made : made_) method->learn(made->features, threads_, {});
-    method->prepare(threads_);
+    for (const auto& made : made_) method->learn(made->features, compute_, {});
+    method->prepare(compute_);
     return method;
   }
 
   std::vector<std::int64_t> greedy(VectorView points, std::size_t count) {
     GreedyOptions how;
     how.count = count;
-    return greedy_sample(points, {}, how, threads_).picks;
+    return greedy_sample(points, {}, how, compute_).picks;
   }
 
   static void same(const Vectors& a, const Vectors& b) {
@@ -112,7 +112,7 @@ class MethodsTest : public testing::Test {
   }
 
   std::vector<std::unique_ptr<Made>> made_;
-  Threads threads_{2};
+  Compute compute_{2};
 };
 
 TEST_F(MethodsTest, EveryMethodScoresByItsCoreset) {
@@ -123,7 +123,7 @@ TEST_F(MethodsTest, EveryMethodScoresByItsCoreset) {
   for (const MethodInfo& info : methods()) {
     if (!info.maps || info.name == "patchcore") continue;
     const auto method = learned(info.name, options(20, 0.1));
-    const Scored scored = method->score(asked.view(), 1, threads_);
+    const Scored scored = method->score(asked.view(), 1, compute_);
     EXPECT_EQ(scored.patches.size(), 4U) << info.name;
     EXPECT_EQ(scored.score, plain_score(asked.view(), method->coreset())) << info.name;
     EXPECT_EQ(method->vectors(), method->coreset().rows()) << info.name;
@@ -143,7 +143,7 @@ TEST_F(MethodsTest, ContCoreIsTheMemory) {
       LearnHow how;
       how.task = std::to_string(made->features.index);
       how.p = 0.1;
-      memory.learn(made->vectors.view(), how, threads_);
+      memory.learn(made->vectors.view(), how, compute_);
     }
     same(learned(name, options(17, 0.1))->coreset(), memory.vectors());
   }
@@ -160,7 +160,7 @@ TEST_F(MethodsTest, OnlineContCoreSeesOneImageAtATime) {
         LearnHow how;
         how.task = std::to_string(made->features.index);
         how.p = 0.2;
-        memory.learn(made->vectors.view().part(i * 10, 10), how, threads_);
+        memory.learn(made->vectors.view().part(i * 10, 10), how, compute_);
       }
     }
     same(learned(name, options(11, 0.2))->coreset(), memory.vectors());
@@ -178,7 +178,7 @@ TEST_F(MethodsTest, PatchCoreHasAMemoryForEachClass) {
   EXPECT_EQ(method->vectors(), 15U);  // whatever m
   const VectorView asked = second.part(60, 7);
   for (std::size_t c = 0; c < 3; ++c) {
-    EXPECT_EQ(method->score(asked, c, threads_).score, plain_score(asked, of_class[c])) << c;
+    EXPECT_EQ(method->score(asked, c, compute_).score, plain_score(asked, of_class[c])) << c;
   }
 }
 
@@ -269,7 +269,7 @@ TEST_F(MethodsTest, HerdingGivesEachTaskSoFarTheSame) {
   Vectors expected;
   for (const auto& made : made_) {
     const VectorView all = made->vectors.view();
-    expected = joined(expected, gather(all, herding_sample(all, 5, threads_)));
+    expected = joined(expected, gather(all, herding_sample(all, 5, compute_)));
   }
   same(method->coreset(), expected);
 }
@@ -284,7 +284,7 @@ TEST_F(MethodsTest, LatestOnlyForgets) {
 
 // Golden values by scikit-learn's LedoitWolf for each task and NumPy for the mixture.
 TEST(Dne, IsTheMahalanobisDistanceToAllTasksTogether) {
-  Threads threads(2);
+  Compute compute(2);
   MethodOptions how;
   how.dimension = 3;
   const auto method = make_method("dne", how);
@@ -304,13 +304,13 @@ TEST(Dne, IsTheMahalanobisDistanceToAllTasksTogether) {
     }
     task.index = t;
     task.all = kept[t].view();
-    method->learn(task, threads, {});
+    method->learn(task, compute, {});
   }
-  method->prepare(threads);
+  method->prepare(compute);
   const float asked[3][3] = {{0, 0, 0}, {1, 2, 3}, {5, -1, 0.5}};
   const double expected[3] = {3.3394727481829456, 2.7548496380372236, 3.47973552967639};
   for (std::size_t i = 0; i < 3; ++i) {
-    const Scored scored = method->score(VectorView(asked[i], 1, 3), 0, threads);
+    const Scored scored = method->score(VectorView(asked[i], 1, 3), 0, compute);
     EXPECT_NEAR(static_cast<double>(scored.score), expected[i], 1e-5);
     EXPECT_TRUE(scored.patches.empty());
   }

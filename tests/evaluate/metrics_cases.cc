@@ -10,7 +10,7 @@
 #include "contcore/metrics.h"
 
 int main() {
-  contcore::Threads threads(2);
+  contcore::Compute compute(2);
   std::size_t n = 0;
   while (std::cin >> n) {
     std::vector<int> labels(n);
@@ -22,7 +22,7 @@ int main() {
       std::cin >> score;
       (labels[i] == 1 ? defect : good).push_back(std::stof(score));
     }
-    const contcore::Ranking ranking = contcore::rank(good, defect, threads);
+    const contcore::Ranking ranking = contcore::rank(good, defect, compute);
     if (ranking.auroc && ranking.ap && ranking.f1_max) {
       std::printf("%.17g %.17g %.17g\n", *ranking.auroc, *ranking.ap, *ranking.f1_max);
     } else {

@@ -189,18 +189,18 @@ Mask mask_of(const std::string& drawing) {
 
 TEST(Rank, IsTheDefinitionWithManyTies) {
   Random random(1);
-  Threads threads(2);
+  Compute compute(2);
   for (std::size_t round = 0; round < 600; ++round) {
     const std::uint64_t levels = std::vector<std::uint64_t>{1, 2, 3, 5, 20, 1000}[round % 6];
     const Scores good = draw_scores(random, 1 + random.below(40), levels, 0);
     const Scores defect =
         draw_scores(random, 1 + random.below(40), levels, round % 4 == 0 ? 0.5f : 0);
-    expect_near(rank(good, defect, threads), rank_by_definition(good, defect));
+    expect_near(rank(good, defect, compute), rank_by_definition(good, defect));
   }
 }
 
 TEST(Rank, OfOneEach) {
-  Threads threads(1);
+  Compute compute(1);
   struct Case {
     float good, defect;
     double auroc, ap, f1_max;
@@ -213,7 +213,7 @@ TEST(Rank, OfOneEach) {
         Case{-kInfinity, std::numeric_limits<float>::lowest(), 1, 1, 1},
         Case{0.0f, std::numeric_limits<float>::denorm_min(), 1, 1, 1},
         Case{-std::numeric_limits<float>::denorm_min(), -0.0f, 1, 1, 1}}) {
-    const Ranking ranking = rank(std::vector{good}, std::vector{defect}, threads);
+    const Ranking ranking = rank(std::vector{good}, std::vector{defect}, compute);
     EXPECT_EQ(ranking.auroc, auroc) << good << " " << defect;
     EXPECT_EQ(ranking.ap, ap) << good << " " << defect;
     EXPECT_EQ(ranking.f1_max, f1_max) << good << " " << defect;
@@ -221,27 +221,27 @@ TEST(Rank, OfOneEach) {
 }
 
 TEST(Rank, OfAllEqualScores) {
-  Threads threads(2);
-  const Ranking ranking = rank(Scores(30, 1.5f), Scores(10, 1.5f), threads);
+  Compute compute(2);
+  const Ranking ranking = rank(Scores(30, 1.5f), Scores(10, 1.5f), compute);
   EXPECT_EQ(ranking.auroc, 0.5);
   EXPECT_EQ(ranking.ap, 0.25);
   EXPECT_EQ(ranking.f1_max, 0.4);
 }
 
 TEST(Rank, IsUndefinedWithOneKindOnly) {
-  Threads threads(2);
+  Compute compute(2);
   for (const auto& [good, defect] :
        {std::pair<Scores, Scores>{{1, 2}, {}}, {{}, {1, 2}}, {{}, {}}}) {
-    const Ranking ranking = rank(good, defect, threads);
+    const Ranking ranking = rank(good, defect, compute);
     EXPECT_FALSE(ranking.auroc || ranking.ap || ranking.f1_max);
   }
 }
 
 TEST(Rank, RefusesNan) {
-  Threads threads(2);
-  expect_usage_error("score 2 of the good", [&] { rank(Scores{1, 2, kNan}, Scores{1}, threads); });
-  expect_usage_error("score 0 of the defects", [&] { rank(Scores{1}, Scores{-kNan, 3}, threads); });
-  expect_usage_error("of the good", [&] { rank(Scores{kNan}, Scores{}, threads); });
+  Compute compute(2);
+  expect_usage_error("score 2 of the good", [&] { rank(Scores{1, 2, kNan}, Scores{1}, compute); });
+  expect_usage_error("score 0 of the defects", [&] { rank(Scores{1}, Scores{-kNan, 3}, compute); });
+  expect_usage_error("of the good", [&] { rank(Scores{kNan}, Scores{}, compute); });
 }
 
 // Several blocks of good scores, several parts of a sort and a table with many scores to a cell;
@@ -265,8 +265,8 @@ TEST(Rank, OfManyScores) {
     }
     std::optional<Ranking> first;
     for (const std::size_t crew : {1u, 2u, 3u, 7u}) {
-      Threads threads(crew);
-      const Ranking ranking = rank(good, defect, threads);
+      Compute compute(crew);
+      const Ranking ranking = rank(good, defect, compute);
       EXPECT_EQ(ranking.auroc, pairs / (300000.0 * 200000.0));
       if (!first) first = ranking;
       EXPECT_EQ(ranking.ap, first->ap);
@@ -295,7 +295,7 @@ Picture draw_picture(Random& random, std::uint64_t levels, std::uint64_t one_in)
 
 TEST(PixelScores, AreTheDefinition) {
   Random random(2);
-  Threads threads(2);
+  Compute compute(2);
   for (std::size_t round = 0; round < 400; ++round) {
     const std::uint64_t levels = std::vector<std::uint64_t>{1, 2, 5, 20, 1000}[round % 5];
     std::vector<Picture> pictures(1 + random.below(4));
@@ -309,7 +309,7 @@ TEST(PixelScores, AreTheDefinition) {
     pictures.push_back(good);
     scores.add(good.map);
     const Pixels pixels = pixels_of(pictures);
-    const PixelScores::Measures measures = scores.measure(threads);
+    const PixelScores::Measures measures = scores.measure(compute);
     ASSERT_EQ(measures.aupro.has_value(), !pixels.regions.empty());
     if (pixels.regions.empty()) continue;
     expect_near(measures.pixels, rank_by_definition(pixels.good, pixels.defect));
@@ -318,29 +318,29 @@ TEST(PixelScores, AreTheDefinition) {
 }
 
 TEST(PixelScores, OverlapByHand) {
-  Threads threads(1);
+  Compute compute(1);
   PixelScores scores;
   // Regions of 1 and 2 pixels; of the 10 good pixels one has 5, one 4, the others 0.
   scores.add({13, 1, {9, 5, 4, 4, 3, 0, 0, 0, 0, 0, 0, 0, 0}}, mask_of("#..##........"));
   // (0, 1/2); (0.1, 1/2); at 4, (0.2, 3/4); (0.2, 1); then level until 0.3.
-  EXPECT_NEAR(*scores.measure(threads).aupro, (0.1 * 0.5 + 0.1 * 0.625 + 0.1) / 0.3, 1e-15);
+  EXPECT_NEAR(*scores.measure(compute).aupro, (0.1 * 0.5 + 0.1 * 0.625 + 0.1) / 0.3, 1e-15);
 }
 
 TEST(PixelScores, CutTheLastPiece) {
-  Threads threads(1);
+  Compute compute(1);
   PixelScores flat;  // one threshold: from (0, 0) straight to (1, 1)
   flat.add({3, 1, {1, 1, 1}}, mask_of("#.."));
-  EXPECT_NEAR(*flat.measure(threads).aupro, 0.15, 1e-15);
+  EXPECT_NEAR(*flat.measure(compute).aupro, 0.15, 1e-15);
   PixelScores late;  // the defect is caught after all false alarms
   late.add({3, 1, {0, 1, 1}}, mask_of("#.."));
-  EXPECT_EQ(late.measure(threads).aupro, 0);
+  EXPECT_EQ(late.measure(compute).aupro, 0);
   PixelScores early;
   early.add({3, 1, {2, 1, 1}}, mask_of("#.."));
-  EXPECT_NEAR(*early.measure(threads).aupro, 1, 1e-15);
+  EXPECT_NEAR(*early.measure(compute).aupro, 1, 1e-15);
 }
 
 TEST(PixelScores, AreUndefinedWithOneKindOnly) {
-  Threads threads(2);
+  Compute compute(2);
   PixelScores none;
   PixelScores good;
   good.add({2, 1, {1, 2}});
@@ -351,14 +351,14 @@ TEST(PixelScores, AreUndefinedWithOneKindOnly) {
   empty.add({0, 0, {}});
   empty.add({0, 3, {}}, {0, 3, {}});
   for (const PixelScores* scores : {&none, &good, &defects, &empty}) {
-    const PixelScores::Measures measures = scores->measure(threads);
+    const PixelScores::Measures measures = scores->measure(compute);
     EXPECT_FALSE(measures.aupro || measures.pixels.auroc || measures.pixels.ap ||
                  measures.pixels.f1_max);
   }
 }
 
 TEST(PixelScores, RefuseWhatDoesNotFitAndKeepTheRest) {
-  Threads threads(1);
+  Compute compute(1);
   PixelScores scores;
   scores.add({3, 1, {0, 1, 1}}, mask_of("#.."));
   const std::size_t huge = std::size_t{1} << 32;
@@ -369,7 +369,7 @@ TEST(PixelScores, RefuseWhatDoesNotFitAndKeepTheRest) {
   expect_usage_error("column 0, row 1", [&] { scores.add({1, 2, {1, kNan}}, {1, 2, {0, 1}}); });
   expect_usage_error("mask of 1 × 2", [&] { scores.add({2, 1, {1, 2}}, {1, 2, {0, 1}}); });
   expect_usage_error("with 1 values", [&] { scores.add({2, 1, {1, 2}}, {2, 1, {1}}); });
-  EXPECT_EQ(scores.measure(threads).pixels.auroc, 0);
+  EXPECT_EQ(scores.measure(compute).pixels.auroc, 0);
 }
 
 TEST(PixelScores, AreTheSameForAnyNumberOfThreads) {
@@ -388,8 +388,8 @@ TEST(PixelScores, AreTheSameForAnyNumberOfThreads) {
   }
   std::optional<PixelScores::Measures> first;
   for (const std::size_t crew : {1u, 2u, 3u, 7u}) {
-    Threads threads(crew);
-    const PixelScores::Measures measures = scores.measure(threads);
+    Compute compute(crew);
+    const PixelScores::Measures measures = scores.measure(compute);
     if (!first) first = measures;
     EXPECT_EQ(measures.pixels.auroc, first->pixels.auroc);
     EXPECT_EQ(measures.pixels.ap, first->pixels.ap);
@@ -485,9 +485,9 @@ TEST(Radix, SortsByTheUpperHalfAndKeepsTheOrderOfEqualOnes) {
       std::stable_sort(expected.begin(), expected.end(),
                        [](std::uint64_t a, std::uint64_t b) { return a >> 32 < b >> 32; });
       for (const std::size_t crew : {1u, 3u}) {
-        Threads threads(crew);
+        Compute compute(crew);
         std::vector<std::uint64_t> sorted = words;
-        sort_by_upper_half(sorted, threads);
+        sort_by_upper_half(sorted, compute);
         EXPECT_TRUE(sorted == expected) << n << " words of " << bits << " bits";
       }
     }

@@ -37,7 +37,7 @@ struct Life {
   Life(std::size_t d, std::size_t m, double q)
       : memory(d, m, Consolidate::paper(q)), twin(d, m, q), seen(0, d) {}
 
-  void learn(const Step& step, bool online, Threads& crew) {
+  void learn(const Step& step, bool online, Compute& crew) {
     if (online) {
       memory.learn_online(step.features.view(), step.how, crew);
     } else {
@@ -68,7 +68,7 @@ TEST_F(MemoryCertificate, HoldsForAllThatWasEverLearned) {
     Life other(d, dice.between(1, 15), q);  // merged in now and then
     const std::string what = "seed " + std::to_string(seed) + ", " + naive::name(family) + ", d " +
                              std::to_string(d) + ", q " + std::to_string(q);
-    const auto crew = [&]() -> Threads& { return naive::any_crew(dice); };
+    const auto crew = [&]() -> Compute& { return naive::any_crew(dice); };
     std::size_t s = 0;
     for (const Step& step : naive::story(dice, family, d, 14, 25)) {
       const std::size_t what_next = s++ == 0 ? 0 : dice.below(10);

@@ -243,7 +243,7 @@ TEST_F(MemoryLearn, SeveralThreadsMayAskAtOnce) {
     std::vector<std::thread> askers;
     for (std::vector<float>& answer : answers) {
       askers.emplace_back([&] {
-        Threads crew(2);
+        Compute crew(2);
         answer = memory.distances(queries.view(), crew);
       });
     }

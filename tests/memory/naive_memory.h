@@ -269,7 +269,7 @@ inline LearnHow how_to(const std::string& task, double p) {
 }
 
 /// Mostly one thread: a crew of several is slow where there is little to do.
-inline Threads& any_crew(Dice& dice) { return crew(dice.one_in(6) ? dice.between(1, 3) : 0); }
+inline Compute& any_crew(Dice& dice) { return crew(dice.one_in(6) ? dice.between(1, 3) : 0); }
 
 /// Holds out one image.
 inline void hold_out(Memory& memory, const Set& image, const std::string& task) {

@@ -358,7 +358,7 @@ TEST_F(MemoryShare, CertifiesEveryTask) {
     Seen seen_by_other;
     const std::string what = shape_of(seed, family, d, m);
     const auto learn = [&](Memory& into, Seen& of, const Step& step) {
-      Threads& crew = naive::any_crew(dice);
+      Compute& crew = naive::any_crew(dice);
       if (dice.one_in(2)) {
         into.learn_online(step.features.view(), step.how, crew);
       } else {

@@ -110,11 +110,11 @@ class FaultTest : public testing::Test {
 
   void teach(Line& line, std::size_t image) {
     ++tried_;
-    const Patches patches = line.extractor().extract(striped(image), threads_);
+    const Patches patches = line.extractor().extract(striped(image), compute_);
     Lesson lesson;
     lesson.task = "task " + std::to_string(image % 3);
     lesson.image = {reinterpret_cast<const char*>(images_[image].data()), images_[image].size()};
-    line.take(lesson, patches.vectors.view(), threads_);
+    line.take(lesson, patches.vectors.view(), compute_);
   }
 
   static std::size_t images_in(const Memory& memory) {
@@ -129,9 +129,9 @@ class FaultTest : public testing::Test {
     if (!fs::exists(made)) {
       for (const char* name : {"line.ccm", "line.ccm.journal"}) fs::remove(folder_ / name);
       {
-        Line line(options(), threads_);
+        Line line(options(), compute_);
         for (std::size_t i = 0; i < 7 - in_journal; ++i) teach(line, i);
-        line.fold(threads_);
+        line.fold(compute_);
         for (std::size_t i = 7 - in_journal; i < 7; ++i) teach(line, i);
       }
       fs::create_directory(made);
@@ -185,7 +185,7 @@ class FaultTest : public testing::Test {
         const std::size_t seen = images_in(Detector::open(memory_).memory());
         ASSERT_GE(seen, acknowledged) << what << ", call " << at << ", error " << kind.error;
         ASSERT_LE(seen, tried_) << what << ", call " << at << ": counted twice";
-        ASSERT_EQ(images_in(*Line(options(), threads_).memory()), seen) << what << ", call " << at;
+        ASSERT_EQ(images_in(*Line(options(), compute_).memory()), seen) << what << ", call " << at;
       }
     }
   }
@@ -195,7 +195,7 @@ class FaultTest : public testing::Test {
   std::vector<std::vector<std::uint8_t>> images_;
   std::vector<std::string> files_;
   std::size_t tried_ = 0;  // images learned if all that was tried went well
-  Threads threads_{1};
+  Compute compute_{1};
 };
 
 TEST_F(FaultTest, Save) {
@@ -207,7 +207,7 @@ TEST_F(FaultTest, Save) {
 
 TEST_F(FaultTest, Lessons) {
   fail_everywhere("lessons", [&](std::size_t& acknowledged) {
-    Line line(options(), threads_);
+    Line line(options(), compute_);
     for (std::size_t i = 7; i < 11; ++i) {
       try {
         teach(line, i);
@@ -222,31 +222,31 @@ TEST_F(FaultTest, Lessons) {
 
 TEST_F(FaultTest, Fold) {
   fail_everywhere("fold", [&](std::size_t& acknowledged) {
-    Line line(options(), threads_);
+    Line line(options(), compute_);
     try {
-      line.fold(threads_);
+      line.fold(compute_);
     } catch (const Error&) {
       // It goes on from what is in memory.
     }
     teach(line, 8);
     ++acknowledged;
-    line.fold(threads_);
+    line.fold(compute_);
   });
 }
 
 TEST_F(FaultTest, Batch) {
   fail_everywhere("batch", [&](std::size_t& acknowledged) {
-    Line line(options(), threads_);
-    const Patches patches = line.extractor().extract(striped(9), threads_);
+    Line line(options(), compute_);
+    const Patches patches = line.extractor().extract(striped(9), compute_);
     Line::Batch batch;
     batch.features = patches.vectors.view();
     batch.images = 1;
     ++tried_;
     try {
-      line.learn_batch(batch, "batch", threads_, {});
+      line.learn_batch(batch, "batch", compute_, {});
       ++acknowledged;
     } catch (const Error&) {
-      line.fold(threads_);  // as the service does before it goes on
+      line.fold(compute_);  // as the service does before it goes on
     }
     teach(line, 10);
     ++acknowledged;
@@ -255,7 +255,7 @@ TEST_F(FaultTest, Batch) {
 }
 
 TEST_F(FaultTest, Opening) {
-  fail_everywhere("opening", [&](std::size_t&) { const Line line(options(), threads_); });
+  fail_everywhere("opening", [&](std::size_t&) { const Line line(options(), compute_); });
 }
 
 TEST_F(FaultTest, LearningOffline) {
@@ -267,7 +267,7 @@ TEST_F(FaultTest, LearningOffline) {
     how.strict = true;
     how.hold_out = 0;
     tried_ += 2;
-    detector.learn({files_[10], files_[11]}, how, threads_);
+    detector.learn({files_[10], files_[11]}, how, compute_);
     detector.save(memory_);
     acknowledged += 2;
   });
@@ -283,14 +283,14 @@ TEST_F(FaultTest, Merge) {
     LearnOptions how;
     how.task = "other";
     how.hold_out = 0;
-    detector.learn({files_[10]}, how, threads_);
+    detector.learn({files_[10]}, how, compute_);
     detector.save(other);
   }
   fail_everywhere("merge", [&](std::size_t& acknowledged) {
     const FileLock lock(memory_);
     const SavedMemory saved = open_saved(memory_);
     const Detector ours = Detector::open(memory_);
-    const Memory merged = Memory::merge(ours.memory(), open_saved(other).memory, 30, threads_);
+    const Memory merged = Memory::merge(ours.memory(), open_saved(other).memory, 30, compute_);
     ++tried_;
     merged.save(memory_, saved.folded->text());
     ++acknowledged;

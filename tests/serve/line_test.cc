@@ -66,11 +66,11 @@ class LineTest : public testing::Test {
   bool learn(Line& line, std::size_t product, std::size_t index) {
     const Image image = picture(product, index);
     const std::vector<std::uint8_t> bytes = encode_png(image);
-    const Patches patches = line.extractor().extract(image, threads_);
+    const Patches patches = line.extractor().extract(image, compute_);
     Lesson lesson;
     lesson.task = "product " + std::to_string(product);
     lesson.image = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-    return line.take(lesson, patches.vectors.view(), threads_);
+    return line.take(lesson, patches.vectors.view(), compute_);
   }
 
   void learn_all(Line& line, std::size_t first, std::size_t end) {
@@ -93,26 +93,26 @@ class LineTest : public testing::Test {
   }
 
   fs::path folder_;
-  Threads threads_{1};
+  Compute compute_{1};
 };
 
 TEST_F(LineTest, IsThereAgainAfterACrashAtAnyMoment) {
   std::vector<Memory> after;  // each number of images
   {
-    Memory memory = Line(options(), threads_).memory()->copy();
-    Line other(options(), threads_);
+    Memory memory = Line(options(), compute_).memory()->copy();
+    Line other(options(), compute_);
     for (std::size_t i = 0; i < 12; ++i) {
       LearnOptions how;
       how.task = "product " + std::to_string(i % 3);
-      const Patches patches = other.extractor().extract(picture(i % 3, i), threads_);
-      learn_patches(memory, patches.vectors.view(), how, "t", threads_);
-      memory.recalibrate(threads_);
+      const Patches patches = other.extractor().extract(picture(i % 3, i), compute_);
+      learn_patches(memory, patches.vectors.view(), how, "t", compute_);
+      memory.recalibrate(compute_);
       after.push_back(memory.copy());
     }
   }
   for (std::size_t i = 0; i < 12; ++i) {
     // No orderly end: what the destructor leaves is what a crash does.
-    Line line(options(), threads_);
+    Line line(options(), compute_);
     learn(line, i % 3, i);
     expect_same(*line.memory(), after[i]);
     if (HasFailure()) FAIL() << "after " << i + 1 << " images";
@@ -121,28 +121,28 @@ TEST_F(LineTest, IsThereAgainAfterACrashAtAnyMoment) {
 
 TEST_F(LineTest, FoldsTheJournalIntoTheMemory) {
   {
-    Line line(options(), threads_);
+    Line line(options(), compute_);
     learn_all(line, 0, 10);
     EXPECT_EQ(line.unsaved(), 10u);
     const auto before = fs::file_size(options().memory + ".journal");
-    line.fold(threads_);
+    line.fold(compute_);
     EXPECT_EQ(line.unsaved(), 0u);
     EXPECT_LT(fs::file_size(options().memory + ".journal"), before);
     learn_all(line, 10, 13);
   }
-  Line line(options(), threads_);
+  Line line(options(), compute_);
   EXPECT_EQ(line.unsaved(), 3u);
   std::size_t images = 0;
   for (std::size_t t = 0; t < 3; ++t) {
     images += line.memory()->tasks()[t].images + line.memory()->states()[t].held_out;
   }
   EXPECT_EQ(images, 13u);
-  line.fold(threads_);
+  line.fold(compute_);
   expect_same(Memory::open(options().memory), *line.memory());
 }
 
 TEST_F(LineTest, WhoHoldsAMemorySeesItUnchanged) {
-  Line line(options(), threads_);
+  Line line(options(), compute_);
   learn_all(line, 0, 9);
   const auto held = line.memory();
   const Memory as_it_was = held->copy();
@@ -161,29 +161,29 @@ TEST_F(LineTest, WhoHoldsAMemorySeesItUnchanged) {
 TEST_F(LineTest, ReadersSeeTheOldOrTheNewMemory) {
   const Image probe = picture(1, 55);
   std::set<float> allowed;
-  const auto score = [&](const Line& line, Threads& threads) {
-    const Patches patches = line.extractor().extract(probe, threads);
-    const auto distances = line.memory()->distances(patches.vectors.view(), threads);
+  const auto score = [&](const Line& line, Compute& compute) {
+    const Patches patches = line.extractor().extract(probe, compute);
+    const auto distances = line.memory()->distances(patches.vectors.view(), compute);
     return *std::max_element(distances.begin(), distances.end());
   };
   {
-    Line line(options(), threads_);
+    Line line(options(), compute_);
     learn_all(line, 0, 3);
-    allowed.insert(score(line, threads_));
+    allowed.insert(score(line, compute_));
     for (std::size_t i = 3; i < 25; ++i) {
       learn(line, i % 3, i);
-      allowed.insert(score(line, threads_));
+      allowed.insert(score(line, compute_));
     }
   }
   for (const char* end : {"", ".journal"}) fs::remove(options().memory + end);
-  Line line(options(), threads_);
+  Line line(options(), compute_);
   learn_all(line, 0, 3);
   std::atomic<bool> stop = false;
   std::vector<std::set<float>> seen(2);
   std::vector<std::thread> readers;
   for (std::set<float>& mine : seen) {
     readers.emplace_back([&] {
-      Threads alone(1);
+      Compute alone(1);
       while (!stop) mine.insert(score(line, alone));
     });
   }
@@ -196,30 +196,30 @@ TEST_F(LineTest, ReadersSeeTheOldOrTheNewMemory) {
 }
 
 TEST_F(LineTest, ABatchIsSavedOrHasNotHappened) {
-  Line line(options(), threads_);
+  Line line(options(), compute_);
   learn_all(line, 0, 4);
   const Memory before = line.memory()->copy();
-  const Patches patches = line.extractor().extract(picture(5, 0), threads_);
+  const Patches patches = line.extractor().extract(picture(5, 0), compute_);
   Line::Batch batch;
   batch.features = patches.vectors.view();
   batch.images = 1;
-  EXPECT_THROW(line.learn_batch(batch, "new", threads_, [](double) { return false; }), Error);
+  EXPECT_THROW(line.learn_batch(batch, "new", compute_, [](double) { return false; }), Error);
   expect_same(*line.memory(), before);
-  line.learn_batch(batch, "new", threads_, {});
+  line.learn_batch(batch, "new", compute_, {});
   EXPECT_EQ(line.memory()->tasks().back().name, "new");
   EXPECT_EQ(line.unsaved(), 0u);
   expect_same(Memory::open(options().memory), *line.memory());
 }
 
 TEST_F(LineTest, ABatchIsLearnedThoughTheJournalCannotBeBegunAnew) {
-  Line line(options(), threads_);
-  const Patches patches = line.extractor().extract(picture(5, 0), threads_);
+  Line line(options(), compute_);
+  const Patches patches = line.extractor().extract(picture(5, 0), compute_);
   Line::Batch batch;
   batch.features = patches.vectors.view();
   batch.images = 1;
   const fs::path in_the_way = folder_ / ".line.ccm.journal.tmp";
   fs::create_directory(in_the_way);
-  line.learn_batch(batch, "new", threads_, {});
+  line.learn_batch(batch, "new", compute_, {});
   expect_same(Memory::open(options().memory), *line.memory());
   // An image that could not be found again is not taken; as soon as it can be, it is.
   const Memory before = line.memory()->copy();
@@ -231,8 +231,8 @@ TEST_F(LineTest, ABatchIsLearnedThoughTheJournalCannotBeBegunAnew) {
 }
 
 TEST_F(LineTest, IsForOneProcess) {
-  const Line line(options(), threads_);
-  EXPECT_THROW(Line(options(), threads_), Error);
+  const Line line(options(), compute_);
+  EXPECT_THROW(Line(options(), compute_), Error);
 }
 
 // By whatever name it is served, it is one memory with one journal.
@@ -242,24 +242,24 @@ TEST_F(LineTest, IsOneMemoryByAnyName) {
   LineOptions by_twin = options();
   by_twin.memory = (folder_ / "twin.ccm").string();
   {
-    Line line(options(), threads_);
+    Line line(options(), compute_);
     learn_all(line, 0, 2);
     fs::create_symlink("line.ccm", by_link.memory);
     fs::create_hard_link(options().memory, by_twin.memory);
-    EXPECT_THROW(Line(by_link, threads_), Error);
-    EXPECT_THROW(Line(by_twin, threads_), Error);
+    EXPECT_THROW(Line(by_link, compute_), Error);
+    EXPECT_THROW(Line(by_twin, compute_), Error);
     EXPECT_FALSE(fs::exists(by_twin.memory + ".lock"));
-    line.fold(threads_);
+    line.fold(compute_);
     fs::remove(by_twin.memory);
     fs::create_hard_link(options().memory, by_twin.memory);
-    EXPECT_THROW(Line(by_twin, threads_), Error);  // what was saved since is held too
+    EXPECT_THROW(Line(by_twin, compute_), Error);  // what was saved since is held too
     learn_all(line, 2, 3);
   }
   fs::remove(by_twin.memory);
-  Line line(by_link, threads_);
+  Line line(by_link, compute_);
   EXPECT_EQ(line.unsaved(), 1u);
   learn_all(line, 3, 4);
-  line.fold(threads_);
+  line.fold(compute_);
   EXPECT_TRUE(fs::is_symlink(by_link.memory));
   expect_same(Memory::open(options().memory), *line.memory());
   EXPECT_FALSE(fs::exists(by_link.memory + ".journal"));
@@ -270,22 +270,22 @@ TEST_F(LineTest, DoesNotOverwriteAMemoryThatWasPutBack) {
   const std::string copy = (folder_ / "copy.ccm").string();
   std::string bytes;
   {
-    Line line(options(), threads_);
+    Line line(options(), compute_);
     learn_all(line, 0, 3);
-    line.fold(threads_);
+    line.fold(compute_);
     fs::copy_file(options().memory, copy);
     learn_all(line, 3, 6);
-    line.fold(threads_);
+    line.fold(compute_);
     learn_all(line, 6, 8);
     fs::copy_file(copy, options().memory, fs::copy_options::overwrite_existing);
-    EXPECT_THROW(line.fold(threads_), Error);
+    EXPECT_THROW(line.fold(compute_), Error);
     EXPECT_THROW(learn(line, 1, 8), Error);  // nor is more promised
     EXPECT_EQ(line.unsaved(), 2u);
     EXPECT_EQ(Memory::open(options().memory).tasks()[0].images,
               Memory::open(copy).tasks()[0].images);
   }
   // Nor is what was taught since lost in silence.
-  EXPECT_THROW(Line(options(), threads_), Error);
+  EXPECT_THROW(Line(options(), compute_), Error);
   EXPECT_THROW(Detector::open(options().memory), Error);
   const auto images_of = [](const Memory& memory) {
     std::size_t images = 0;
@@ -294,10 +294,10 @@ TEST_F(LineTest, DoesNotOverwriteAMemoryThatWasPutBack) {
   };
   // A person chooses: the copy without the journal, or what was served.
   fs::rename(options().memory + ".journal", copy + ".journal");
-  EXPECT_EQ(images_of(*Line(options(), threads_).memory()), 3u);
+  EXPECT_EQ(images_of(*Line(options(), compute_).memory()), 3u);
   fs::rename(copy + ".journal", options().memory + ".journal");
   fs::rename(options().memory + ".served", options().memory);
-  EXPECT_EQ(images_of(*Line(options(), threads_).memory()), 8u);
+  EXPECT_EQ(images_of(*Line(options(), compute_).memory()), 8u);
 }
 
 // Two journals may continue the same file: before a copy was put back, and after.
@@ -305,37 +305,37 @@ TEST_F(LineTest, ACopyPutBackTwiceDropsNothing) {
   const std::string first = (folder_ / "first.ccm").string();
   const std::string second = (folder_ / "second.ccm").string();
   {
-    Line line(options(), threads_);
+    Line line(options(), compute_);
     fs::copy_file(options().memory, first);
     learn_all(line, 0, 3);
-    line.fold(threads_);
+    line.fold(compute_);
     fs::copy_file(options().memory, second);
   }
   fs::copy_file(first, options().memory, fs::copy_options::overwrite_existing);
   {
-    Line line(options(), threads_);
+    Line line(options(), compute_);
     learn_all(line, 3, 6);  // acknowledged, as many as the other journal had
   }
   fs::copy_file(second, options().memory, fs::copy_options::overwrite_existing);
-  EXPECT_THROW(Line(options(), threads_), Error);
+  EXPECT_THROW(Line(options(), compute_), Error);
   EXPECT_THROW(Detector::open(options().memory), Error);
   fs::copy_file(first, options().memory, fs::copy_options::overwrite_existing);
-  EXPECT_EQ(Line(options(), threads_).unsaved(), 3u);
+  EXPECT_EQ(Line(options(), compute_).unsaved(), 3u);
 }
 
 TEST_F(LineTest, ATouchedFileIsStillOurs) {
-  Line line(options(), threads_);
+  Line line(options(), compute_);
   learn_all(line, 0, 1);
   fs::last_write_time(options().memory, fs::file_time_type::clock::now() + std::chrono::hours(1));
-  line.fold(threads_);
+  line.fold(compute_);
   learn_all(line, 1, 2);
   fs::remove(options().memory);  // there is nothing to spare
-  line.fold(threads_);
+  line.fold(compute_);
   expect_same(Memory::open(options().memory), *line.memory());
 }
 
 TEST_F(LineTest, ARemovedJournalIsNoticed) {
-  Line line(options(), threads_);
+  Line line(options(), compute_);
   learn_all(line, 0, 2);
   fs::remove(options().memory + ".journal");
   learn_all(line, 2, 3);  // saves, and begins another
@@ -347,26 +347,26 @@ TEST_F(LineTest, ARemovedJournalIsNoticed) {
 
 TEST_F(LineTest, ThresholdsSetByHandAreInTheMemory) {
   {
-    Line line(options(), threads_);
+    Line line(options(), compute_);
     learn_all(line, 0, 1);
     Lesson lesson;
     lesson.task = "product 0";
     lesson.threshold = SetThreshold{4.5F, {}};
-    line.take(lesson, {}, threads_);
+    line.take(lesson, {}, compute_);
     EXPECT_EQ(line.memory()->threshold(0, 0.05)->score, 4.5F);
     lesson.task = "nobody";
-    EXPECT_THROW(line.take(lesson, {}, threads_), Error);
+    EXPECT_THROW(line.take(lesson, {}, compute_), Error);
     EXPECT_EQ(line.unsaved(), 2u);
   }
   EXPECT_EQ(Detector::open(options().memory).memory().threshold(0, 0.05)->score, 4.5F);
-  Line line(options(), threads_);
+  Line line(options(), compute_);
   EXPECT_TRUE(line.memory()->threshold(0, 0.05)->by_hand);
-  line.fold(threads_);
+  line.fold(compute_);
   EXPECT_EQ(Memory::open(options().memory).threshold(0, 0.05)->score, 4.5F);
   Lesson none;
   none.task = "product 0";
   none.threshold = SetThreshold{};
-  line.take(none, {}, threads_);
+  line.take(none, {}, compute_);
   EXPECT_FALSE(line.memory()->threshold(0, 0.05).has_value());
 }
 
@@ -374,22 +374,22 @@ TEST_F(LineTest, ThresholdsSetByHandAreInTheMemory) {
 TEST_F(LineTest, WhatWasCalledGoodIsLearnedEveryTime) {
   std::vector<std::int64_t> ids;
   {
-    Line line(options(), threads_);
+    Line line(options(), compute_);
     for (std::size_t i = 0; i < 12; ++i) {
       const std::vector<std::uint8_t> bytes = encode_png(picture(1, i));
-      const Patches patches = line.extractor().extract(picture(1, i), threads_);
+      const Patches patches = line.extractor().extract(picture(1, i), compute_);
       Lesson lesson;
       lesson.task = "one";
       lesson.image = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
       lesson.may_hold_out = false;
       lesson.inspection = static_cast<std::int64_t>(100 + i);
       ids.push_back(lesson.inspection);
-      EXPECT_FALSE(line.take(lesson, patches.vectors.view(), threads_));
+      EXPECT_FALSE(line.take(lesson, patches.vectors.view(), compute_));
     }
     EXPECT_EQ(line.memory()->tasks()[0].images, 12u);
     EXPECT_EQ(line.memory()->states()[0].held_out, 0u);
   }
-  const Line line(options(), threads_);
+  const Line line(options(), compute_);
   EXPECT_EQ(line.memory()->tasks()[0].images, 12u);
   std::vector<std::int64_t> replayed;
   for (const auto& [id, time] : line.good()) replayed.push_back(id);
@@ -400,47 +400,47 @@ TEST_F(LineTest, WhatWasCalledGoodIsLearnedEveryTime) {
 // is still told of.
 TEST_F(LineTest, WhatOthersTookUpIsStillTold) {
   {
-    Line line(options(), threads_);
+    Line line(options(), compute_);
     const std::vector<std::uint8_t> bytes = encode_png(picture(1, 1));
-    const Patches patches = line.extractor().extract(picture(1, 1), threads_);
+    const Patches patches = line.extractor().extract(picture(1, 1), compute_);
     Lesson lesson;
     lesson.task = "one";
     lesson.image = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
     lesson.inspection = 77;
-    line.take(lesson, patches.vectors.view(), threads_);
+    line.take(lesson, patches.vectors.view(), compute_);
   }
   for (int i = 0; i < 2; ++i) Detector::open(options().memory).save(options().memory);
   {
-    Line line(options(), threads_);
+    Line line(options(), compute_);
     EXPECT_EQ(line.unsaved(), 0u);
     ASSERT_EQ(line.good().size(), 1u);
     EXPECT_EQ(line.good()[0].first, 77);
     learn_all(line, 0, 1);
   }
-  Line line(options(), threads_);  // and again, until the journal is begun anew
+  Line line(options(), compute_);  // and again, until the journal is begun anew
   EXPECT_EQ(line.unsaved(), 1u);
   EXPECT_EQ(line.good().size(), 1u);
-  line.fold(threads_);
+  line.fold(compute_);
   EXPECT_EQ(line.memory()->tasks()[0].images, 1u);
 }
 
 // Also when there is nothing to save.
 TEST_F(LineTest, AtTheEndTheFileIsThere) {
-  Line line(options(), threads_);
+  Line line(options(), compute_);
   learn_all(line, 0, 2);
-  line.fold(threads_);
+  line.fold(compute_);
   fs::remove(options().memory);
-  line.fold(threads_);
+  line.fold(compute_);
   expect_same(Memory::open(options().memory), *line.memory());
   fs::remove(options().memory);
   std::ofstream(options().memory) << "another's";
-  EXPECT_THROW(line.fold(threads_), Error);
+  EXPECT_THROW(line.fold(compute_), Error);
   expect_same(Memory::open(options().memory + ".served"), *line.memory());
 }
 
 // Whatever becomes of an update, the two copies stay alike.
 TEST_F(LineTest, AFailedUpdateIsInNeitherCopy) {
-  Line line(options(), threads_);
+  Line line(options(), compute_);
   learn_all(line, 0, 3);
   const Vectors strange(4, 3);  // of another dimension: found out when it is learned
   const std::vector<std::uint8_t> bytes = encode_png(picture(0, 0));
@@ -448,7 +448,7 @@ TEST_F(LineTest, AFailedUpdateIsInNeitherCopy) {
   lesson.task = "product 0";
   lesson.image = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   for (std::size_t i = 3; i < 7; ++i) {
-    EXPECT_THROW(line.take(lesson, strange.view(), threads_), Error);
+    EXPECT_THROW(line.take(lesson, strange.view(), compute_), Error);
     learn_all(line, i, i + 1);
     std::size_t images = 0;
     for (const TaskRecord& task : line.memory()->tasks()) images += task.images + task.held;
@@ -457,20 +457,20 @@ TEST_F(LineTest, AFailedUpdateIsInNeitherCopy) {
 }
 
 TEST_F(LineTest, TheJournalStaysUntilWhatFollowsFromItIsWritten) {
-  Line line(options(), threads_);
+  Line line(options(), compute_);
   learn_all(line, 0, 2);
   line.before_fold([] { throw Error(Error::Kind::kInput, "the store is full"); });
-  EXPECT_THROW(line.fold(threads_), Error);
+  EXPECT_THROW(line.fold(compute_), Error);
   EXPECT_EQ(line.unsaved(), 2u);
   line.before_fold({});
-  line.fold(threads_);
+  line.fold(compute_);
   EXPECT_EQ(line.unsaved(), 0u);
 }
 
 // Serve, learn, crash, learn offline, serve again: everything that was acknowledged is there.
 TEST_F(LineTest, OtherCommandsTakeTheJournalUp) {
   {
-    Line line(options(), threads_);
+    Line line(options(), compute_);
     learn_all(line, 0, 10);
   }
   const std::string more = (folder_ / "more.png").string();
@@ -481,7 +481,7 @@ TEST_F(LineTest, OtherCommandsTakeTheJournalUp) {
     EXPECT_EQ(lessons, 10u);
     LearnOptions how;
     how.task = "offline";
-    detector.learn({more}, how, threads_);
+    detector.learn({more}, how, compute_);
     detector.save(options().memory);
   }
   {
@@ -489,7 +489,7 @@ TEST_F(LineTest, OtherCommandsTakeTheJournalUp) {
     Detector::open(options().memory, "", &lessons);
     EXPECT_EQ(lessons, 0u);  // they are in the file, which says so
   }
-  const Line line(options(), threads_);
+  const Line line(options(), compute_);
   EXPECT_EQ(line.unsaved(), 0u);
   std::size_t images = 0;
   for (std::size_t t = 0; t < line.memory()->tasks().size(); ++t) {

@@ -16,7 +16,7 @@ class ContCore : public Method {
   ContCore(const MethodOptions& options, Consolidate::Rule rule, bool online)
       : p_(options.p), online_(online), memory_(options.dimension, options.m, {rule, options.q}) {}
 
-  void learn(const TaskFeatures& task, Threads& threads, const Progress& progress) override {
+  void learn(const TaskFeatures& task, Compute& compute, const Progress& progress) override {
     LearnHow how;
     how.task = std::to_string(task.index);
     how.p = p_;
@@ -25,22 +25,22 @@ class ContCore : public Method {
     if (!online_) {
       how.images = images;
       how.progress = progress;
-      memory_.learn(task.all, how, threads);
+      memory_.learn(task.all, how, compute);
       return;
     }
     for (std::size_t i = 0; i < images; ++i) {
-      memory_.learn_online(task.image(i), how, threads);
+      memory_.learn_online(task.image(i), how, compute);
       report(progress, static_cast<double>(i + 1) / static_cast<double>(images));
     }
   }
 
-  void prepare(Threads& threads) override {
-    memory_.distances(memory_.vectors().view().part(0, 1), threads);
+  void prepare(Compute& compute) override {
+    memory_.distances(memory_.vectors().view().part(0, 1), compute);
   }
 
-  Scored score(VectorView patches, std::size_t /*product*/, Threads& threads) const override {
+  Scored score(VectorView patches, std::size_t /*product*/, Compute& compute) const override {
     Scored scored;
-    scored.patches = memory_.distances(patches, threads);
+    scored.patches = memory_.distances(patches, compute);
     scored.score = *std::max_element(scored.patches.begin(), scored.patches.end());
     return scored;
   }

@@ -62,17 +62,17 @@ class Dne : public Method {
  public:
   explicit Dne(const MethodOptions& /*options*/) {}
 
-  void learn(const TaskFeatures& task, Threads& threads, const Progress& /*progress*/) override {
+  void learn(const TaskFeatures& task, Compute& compute, const Progress& /*progress*/) override {
     const std::size_t images = task.image_ends.size();
     Eigen::MatrixXd features(static_cast<Eigen::Index>(task.all.cols),
                              static_cast<Eigen::Index>(images));
-    threads.run(images, [&](std::size_t i, std::size_t) {
+    compute.threads().run(images, [&](std::size_t i, std::size_t) {
       features.col(static_cast<Eigen::Index>(i)) = mean_patch(task.image(i));
     });
     tasks_.push_back(fit(features));
   }
 
-  void prepare(Threads& /*threads*/) override {
+  void prepare(Compute& /*compute*/) override {
     const Eigen::Index d = tasks_[0].mean.size();
     double images = 0;
     mean_ = Eigen::VectorXd::Zero(d);
@@ -89,7 +89,7 @@ class Dne : public Method {
     factor_.compute(covariance);
   }
 
-  Scored score(VectorView patches, std::size_t /*product*/, Threads& /*threads*/) const override {
+  Scored score(VectorView patches, std::size_t /*product*/, Compute& /*compute*/) const override {
     const Eigen::VectorXd off = mean_patch(patches) - mean_;
     return {static_cast<float>(std::sqrt(std::max(0.0, off.dot(factor_.solve(off))))), {}};
   }

@@ -17,33 +17,33 @@ class PatchCore : public Method {
  public:
   explicit PatchCore(const MethodOptions& options) : p_(options.p) {}
 
-  void learn(const TaskFeatures& task, Threads& threads, const Progress& progress) override {
+  void learn(const TaskFeatures& task, Compute& compute, const Progress& progress) override {
     std::size_t begin = 0;
     for (const std::size_t end : task.class_ends) {
       const VectorView features = task.all.part(begin, end - begin);
       const std::size_t count = part_count(p_, features.rows);
       if (task.class_ends.size() == 1) {
-        memories_.push_back(gather(features, task.greedy(count, threads, progress)));
+        memories_.push_back(gather(features, task.greedy(count, compute, progress)));
       } else {
         GreedyOptions options;
         options.count = count;
         options.progress =
             part_of(progress, static_cast<double>(begin) / static_cast<double>(task.all.rows),
                     static_cast<double>(end) / static_cast<double>(task.all.rows));
-        memories_.push_back(gather(features, greedy_sample(features, {}, options, threads).picks));
+        memories_.push_back(gather(features, greedy_sample(features, {}, options, compute).picks));
       }
       begin = end;
     }
   }
 
-  void prepare(Threads& threads) override {
+  void prepare(Compute& compute) override {
     for (std::size_t i = indices_.size(); i < memories_.size(); ++i) {
-      indices_.emplace_back(memories_[i].view(), threads);
+      indices_.emplace_back(memories_[i].view(), compute);
     }
   }
 
-  Scored score(VectorView patches, std::size_t product, Threads& threads) const override {
-    return score_patches(indices_[product], patches, threads);
+  Scored score(VectorView patches, std::size_t product, Compute& compute) const override {
+    return score_patches(indices_[product], patches, compute);
   }
 
   Vectors coreset() const override {
@@ -71,9 +71,9 @@ class Unbounded : public VectorMethod {
   using VectorMethod::VectorMethod;
 
  protected:
-  void update(const TaskFeatures& task, Threads& threads, const Progress& progress) override {
+  void update(const TaskFeatures& task, Compute& compute, const Progress& progress) override {
     const std::size_t count = part_count(options_.p, task.all.rows);
-    memory_ = joined(memory_, gather(task.all, task.greedy(count, threads, progress)));
+    memory_ = joined(memory_, gather(task.all, task.greedy(count, compute, progress)));
   }
 };
 
@@ -84,9 +84,9 @@ class Oracle : public VectorMethod {
  protected:
   std::size_t share() const { return std::max<std::size_t>(1, options_.m / options_.tasks); }
 
-  void update(const TaskFeatures& task, Threads& threads, const Progress& progress) override {
+  void update(const TaskFeatures& task, Compute& compute, const Progress& progress) override {
     // The whole order is asked for, though only its beginning may be needed: others want it too.
-    const auto order = task.greedy(part_count(options_.p, task.all.rows), threads, progress);
+    const auto order = task.greedy(part_count(options_.p, task.all.rows), compute, progress);
     memory_ = joined(memory_, gather(task.all, order.first(std::min(share(), order.size()))));
   }
 };
@@ -97,7 +97,7 @@ class OracleOnline : public Oracle {
   using Oracle::Oracle;
 
  protected:
-  void update(const TaskFeatures& task, Threads& threads, const Progress& progress) override {
+  void update(const TaskFeatures& task, Compute& compute, const Progress& progress) override {
     const std::size_t images = task.image_ends.size();
     for (std::size_t i = 0; i < images; ++i) {
       const VectorView image = task.image(i);
@@ -105,7 +105,7 @@ class OracleOnline : public Oracle {
       GreedyOptions options;
       options.count = std::min(room, part_count(options_.p, image.rows));
       if (options.count == 0) continue;
-      memory_ = joined(memory_, gather(image, greedy_sample(image, {}, options, threads).picks));
+      memory_ = joined(memory_, gather(image, greedy_sample(image, {}, options, compute).picks));
       report(progress, static_cast<double>(i + 1) / static_cast<double>(images));
     }
   }

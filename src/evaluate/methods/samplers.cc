@@ -18,7 +18,7 @@ class Random : public VectorMethod {
   using VectorMethod::VectorMethod;
 
  protected:
-  void update(const TaskFeatures& task, Threads& /*threads*/, const Progress& /*p*/) override {
+  void update(const TaskFeatures& task, Compute& /*compute*/, const Progress& /*p*/) override {
     const std::uint64_t seed = options_.seed + 2 * task.index;
     const std::size_t count = part_count(options_.p, task.all.rows);
     memory_ = joined(memory_, gather(task.all, random_sample(task.all.rows, count, seed)));
@@ -34,7 +34,7 @@ class Stream : public VectorMethod {
       : VectorMethod(options), reservoir_(options.m, options.seed) {}
 
  protected:
-  void update(const TaskFeatures& task, Threads& /*threads*/, const Progress& /*p*/) override {
+  void update(const TaskFeatures& task, Compute& /*compute*/, const Progress& /*p*/) override {
     // Where each place's vector comes from: the memory as it was, or a row of the task.
     std::vector<std::size_t> from(memory_.rows());
     std::iota(from.begin(), from.end(), std::size_t{0});
@@ -69,7 +69,7 @@ class Herding : public VectorMethod {
  protected:
   static constexpr std::size_t kCandidates = 50000;
 
-  void update(const TaskFeatures& task, Threads& threads, const Progress& progress) override {
+  void update(const TaskFeatures& task, Compute& compute, const Progress& progress) override {
     const std::size_t share = std::max<std::size_t>(1, options_.m / (tasks_.size() + 1));
     const std::size_t count = std::min(share, part_count(options_.p, task.all.rows));
     Vectors pool;
@@ -81,7 +81,7 @@ class Herding : public VectorMethod {
       pool = gather(task.all, some);
       candidates = pool.view();
     }
-    tasks_.push_back(gather(candidates, herding_sample(candidates, count, threads, progress)));
+    tasks_.push_back(gather(candidates, herding_sample(candidates, count, compute, progress)));
     memory_ = {};
     for (Vectors& picks : tasks_) {
       if (picks.rows() > share) {
@@ -103,8 +103,8 @@ class LatestOnly : public VectorMethod {
   using VectorMethod::VectorMethod;
 
  protected:
-  void update(const TaskFeatures& task, Threads& threads, const Progress& progress) override {
-    const auto order = task.greedy(part_count(options_.p, task.all.rows), threads, progress);
+  void update(const TaskFeatures& task, Compute& compute, const Progress& progress) override {
+    const auto order = task.greedy(part_count(options_.p, task.all.rows), compute, progress);
     memory_ = gather(task.all, order.first(std::min(options_.m, order.size())));
   }
 };
