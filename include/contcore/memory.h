@@ -27,7 +27,7 @@ struct Consolidate {
 
   static Consolidate paper(double q = 0.75) { return {Rule::kPaper, q}; }
   /// "share" or "paper"; and back. Throws Error (kUsage) for another name.
-  const char* name() const { return rule == Rule::kShare ? "share" : "paper"; }
+  const char* name() const;
   static Rule parse(const std::string& name);
 };
 
@@ -102,6 +102,8 @@ class Memory {
   std::size_t size() const;
   const Consolidate& consolidation() const;
   const std::vector<TaskRecord>& tasks() const;
+  /// The task's place in tasks(), if it is known.
+  std::optional<std::size_t> find_task(const std::string& name) const;
 
   /// The vectors in the memory's order, and for each the task it came from (an index into tasks()),
   /// and its distance to base and earlier picks when expansion took it (infinite for the first on

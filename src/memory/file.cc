@@ -21,7 +21,6 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "base/refuse.h"
 #include "base/rows.h"
@@ -245,14 +244,14 @@ Calibration read_calibration(const Reader& reader, std::size_t dimension, std::s
 std::string Memory::save(const std::string& path, const std::string& journal) const {
   const std::size_t n = size();
   const std::size_t d = dimension();
-  const Joined all = state_->joined();
+  const Entries all = state_->contents->store.entries();
   const CalibrationArrays held = flatten(state_->calibration);
   std::map<std::string, std::string> text;
   text["format"] = kFormat;
   text["capacity"] = fmt::format("{}", capacity());
   text["consolidate"] = consolidation().name();
   text["q"] = fmt::format("{}", consolidation().q);
-  text["greedy_order"] = state_->greedy_order ? "yes" : "no";
+  text["greedy_order"] = state_->contents->greedy_order ? "yes" : "no";
   text["tasks"] = tasks_text(tasks());
   if (!journal.empty()) text[kJournal] = journal;
   for (const auto& [key, value] : source) text[std::string(kSource) + key] = value;
@@ -286,40 +285,39 @@ Memory Memory::open(const std::string& path, Saved* saved) {
     const auto& metadata = reader.file().metadata();
     *saved = {reader.text("sha256"), metadata.contains(kJournal) ? metadata.at(kJournal) : ""};
   }
-  auto state = std::make_unique<State>();
+  Consolidate how{reader.rule(), reader.number("q")};
+  if (!(how.q >= 0 && how.q <= 1)) reader.wrong("q");
+  Entries entries;
+  entries.vectors = reader.vectors("vectors", 0);
+  const std::size_t n = entries.vectors.rows();
+  const std::size_t dimension = entries.vectors.cols();
   const double capacity = reader.number("capacity");
-  state->how = {reader.rule(), reader.number("q")};
-  state->slots = reader.vectors("vectors", 0);
-  const std::size_t n = state->slots.rows();
-  state->dimension = state->slots.cols();
   if (!(capacity >= std::max(1.0, static_cast<double>(n)) &&
-        capacity <= static_cast<double>(kMostVectors)) ||
+        capacity <= static_cast<double>(VectorStore::kMostVectors)) ||
       std::floor(capacity) != capacity) {
     reader.wrong("capacity");
   }
-  if (!(state->how.q >= 0 && state->how.q <= 1)) reader.wrong("q");
   // An array without rows may claim any number of columns.
-  if (state->dimension == 0 || state->dimension > kMostDimension) reader.wrong("vectors");
-  state->capacity = static_cast<std::size_t>(capacity);
-  state->greedy_order = reader.text("greedy_order") == "yes";
+  if (dimension == 0 || dimension > kMostDimension) reader.wrong("vectors");
+  auto state = std::make_unique<State>(dimension, static_cast<std::size_t>(capacity), how);
+  Contents& contents = *state->contents;
+  contents.greedy_order = reader.text("greedy_order") == "yes";
   try {
-    state->tasks = read_tasks(reader.text("tasks"));
+    contents.tasks = read_tasks(reader.text("tasks"));
   } catch (const Json::exception&) {
     reader.wrong("tasks");
   }
-  for (const TaskRecord& task : state->tasks) {
+  for (const TaskRecord& task : contents.tasks) {
     const bool fine = task.covering >= 0 && task.epsilon >= 0 && std::isfinite(task.epsilon) &&
                       task.epsilon_hat >= 0 && std::isfinite(task.epsilon_hat) &&
                       is_threshold(task.set);
     if (!fine) reader.wrong("tasks");
   }
-  state->order.resize(n);
-  std::iota(state->order.begin(), state->order.end(), 0U);
-  state->origin = reader.numbers("origin", n, state->tasks.size());
-  state->radius = reader.lengths("radius", n);
-  state->slack = reader.lengths("slack", n);
-  state->earlier.assign(n, Memory::State::kUnknown);
-  state->calibration = read_calibration(reader, state->dimension, state->tasks.size());
+  entries.origin = reader.numbers("origin", n, contents.tasks.size());
+  entries.radius = reader.lengths("radius", n);
+  entries.slack = reader.lengths("slack", n);
+  contents.store.assign(std::move(entries));
+  state->calibration = read_calibration(reader, dimension, contents.tasks.size());
   Memory memory(std::move(state));
   for (const auto& [key, value] : reader.file().metadata()) {
     if (key.starts_with(kSource)) memory.source[key.substr(kSource.size())] = value;

@@ -3,18 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <iterator>
-#include <limits>
-#include <numeric>
 #include <utility>
 
 #include "base/rows.h"
 #include "base/task_name.h"
 #include "contcore/error.h"
-#include "contcore/greedy.h"
-#include "memory/consolidate.h"
-#include "memory/online.h"
 #include "memory/state.h"
 
 namespace contcore {
@@ -68,13 +61,6 @@ void check_name(const std::vector<TaskRecord>& tasks, const std::string& task) {
   check_room(tasks, task);
 }
 
-float median(std::vector<float> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 void check_alike(const Memory& a, const Memory& b) {
   if (a.size() == 0 || b.size() == 0) {
     throw Error(Error::Kind::kInput, "an empty memory cannot be merged; learn into it first");
@@ -103,44 +89,21 @@ void check_alike(const Memory& a, const Memory& b) {
   }
 }
 
-void check_ends(VectorView patches, std::span<const std::size_t> ends, const std::string& task) {
-  std::size_t first = 0;
-  for (const std::size_t end : ends) {
-    if (end <= first || end > patches.rows) {
-      throw Error(Error::Kind::kUsage,
-                  fmt::format("task '{}': an image without patches cannot be held out", task));
-    }
-    first = end;
-  }
-}
-
 }  // namespace
 
-Consolidate::Rule Consolidate::parse(const std::string& name) {
-  if (name == "share") return Rule::kShare;
-  if (name == "paper") return Rule::kPaper;
-  throw Error(
-      Error::Kind::kUsage,
-      fmt::format("there is no rule '{}' to consolidate by; there are share and paper", name));
-}
-
-Memory::Memory(std::size_t dimension, std::size_t capacity, const Consolidate& how)
-    : state_(std::make_unique<State>()) {
-  if (dimension == 0 || capacity == 0 || capacity > kMostVectors) {
+Memory::Memory(std::size_t dimension, std::size_t capacity, const Consolidate& how) {
+  if (dimension == 0 || capacity == 0 || capacity > VectorStore::kMostVectors) {
     throw Error(
         Error::Kind::kUsage,
         fmt::format(
             "a memory of {} vectors of {} numbers cannot be; it must have at least one of one, "
             "and at most {}",
-            capacity, dimension, kMostVectors));
+            capacity, dimension, VectorStore::kMostVectors));
   }
   if (!(how.q >= 0 && how.q <= 1)) {
     throw Error(Error::Kind::kUsage, fmt::format("q is {}; it must be from 0 to 1", how.q));
   }
-  state_->dimension = dimension;
-  state_->capacity = capacity;
-  state_->how = how;
-  state_->slots = Vectors(0, dimension);
+  state_ = std::make_unique<State>(dimension, capacity, how);
 }
 
 Memory::Memory(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -148,265 +111,104 @@ Memory::~Memory() = default;
 Memory::Memory(Memory&&) noexcept = default;
 Memory& Memory::operator=(Memory&&) noexcept = default;
 
-std::size_t Memory::dimension() const { return state_->dimension; }
-std::size_t Memory::capacity() const { return state_->capacity; }
-std::size_t Memory::size() const { return state_->size(); }
+std::size_t Memory::dimension() const { return state_->contents->store.dimension(); }
+std::size_t Memory::capacity() const { return state_->contents->capacity; }
+std::size_t Memory::size() const { return state_->contents->store.size(); }
 const Consolidate& Memory::consolidation() const { return state_->how; }
-const std::vector<TaskRecord>& Memory::tasks() const { return state_->tasks; }
+const std::vector<TaskRecord>& Memory::tasks() const { return state_->contents->tasks; }
+
+std::optional<std::size_t> Memory::find_task(const std::string& name) const {
+  const auto& known = tasks();
+  for (std::size_t t = 0; t < known.size(); ++t) {
+    if (known[t].name == name) return t;
+  }
+  return std::nullopt;
+}
 
 Vectors Memory::vectors() const {
-  return gather({state_->slots.data(), state_->slots.rows(), state_->dimension}, state_->order);
+  return gather(state_->contents->store.vectors(), state_->contents->store.order());
 }
-std::vector<std::int32_t> Memory::origins() const { return choose(state_->origin, state_->order); }
-std::vector<float> Memory::radii() const { return choose(state_->radius, state_->order); }
-
-double Memory::certificate() const {
-  if (state_->how.rule == Consolidate::Rule::kPaper) return state_->certificate(0);
-  double largest = 0;
-  for (std::size_t t = 0; t < state_->tasks.size(); ++t) {
-    largest = std::max(largest, state_->certificate(static_cast<std::int32_t>(t)));
-  }
-  return largest;
+std::vector<std::int32_t> Memory::origins() const {
+  return choose(state_->contents->store.origin(), state_->contents->store.order());
+}
+std::vector<float> Memory::radii() const {
+  const VectorStore& store = state_->contents->store;
+  return choose(store.radius(), store.order());
 }
 
-void Memory::check_task(const std::string& task) const { check_name(state_->tasks, task); }
+double Memory::certificate() const { return state_->rule->certificate(*state_->contents); }
+
+void Memory::check_task(const std::string& task) const { check_name(tasks(), task); }
 
 void Memory::learn(VectorView features, const LearnHow& how, Compute& compute) {
-  check(features, how, state_->dimension);
+  check(features, how, dimension());
   check_task(how.task);
-  state_ = state_->how.rule == Consolidate::Rule::kPaper
-               ? state_->learn_paper(features, how, compute)
-               : state_->learn_share(features, how, compute);
+  state_->contents = state_->rule->learn(*state_->contents, features, how, compute);
 }
 
 void Memory::learn_online(VectorView features, const LearnHow& how, Compute& compute) {
-  check(features, how, state_->dimension);
+  check(features, how, dimension());
   check_task(how.task);
-  const bool paper = state_->how.rule == Consolidate::Rule::kPaper;
-  const std::size_t n = picks_of(how.p, features.rows);
-  const bool worth = paper
-                         ? state_->size() > 0 && updates_neighbours(state_->how.q, state_->capacity)
-                         : n <= state_->size() / 4;
+  const bool worth = state_->rule->worth_online(*state_->contents, picks_of(how.p, features.rows));
   const bool in_place = worth && features.scalar == Scalar::kFloat32;
   if (!in_place) return learn(features, how, compute);
-  if (paper) {
-    state_->learn_paper_online(features, how, compute);
-  } else {
-    state_->learn_share_online(features, how, compute);
-  }
+  state_->rule->learn_online(*state_->contents, features, how, compute);
 }
 
 std::vector<float> Memory::distances(VectorView patches, Compute& compute) const {
   if (size() == 0) {
     throw Error(Error::Kind::kInput, "the memory is empty; learn good images first");
   }
-  return state_->searchable(compute).distances(patches, compute);
-}
-
-void Memory::hold_out(VectorView patches, std::span<const std::size_t> ends,
-                      const std::string& task, Compute& compute) {
-  const auto known = std::find_if(state_->tasks.begin(), state_->tasks.end(),
-                                  [&](const TaskRecord& record) { return record.name == task; });
-  if (known == state_->tasks.end()) {
-    throw Error(Error::Kind::kUsage, fmt::format("task '{}' was not learned", task));
-  }
-  check_ends(patches, ends, task);
-  const auto index = static_cast<std::int32_t>(known - state_->tasks.begin());
-  Calibration next = state_->calibration.copy();
-  const std::vector<Vectors> shells = state_->shells(index);
-  std::vector<NearestIndex> searched;
-  for (const Vectors& shell : shells) searched.emplace_back(shell.view(), compute);
-  std::vector<HeldOut> images;
-  const std::size_t room = next.room(index);
-  for (std::size_t i = 0, first = 0; i < std::min(ends.size(), room); first = ends[i++]) {
-    const VectorView image = patches.part(first, ends[i] - first);
-    // The memory's, and those of its task alone with fewer and fewer vectors.
-    std::vector<std::vector<float>> all;
-    for (const NearestIndex& shell : searched) {
-      all.push_back(shell.search(image, 1, compute, "patches").distances);
-      if (all.size() == 1) continue;
-      const std::vector<float>& fewer = all[all.size() - 2];
-      std::transform(fewer.begin(), fewer.end(), all.back().begin(), all.back().begin(),
-                     [](float a, float b) { return std::min(a, b); });
-    }
-    all.push_back(distances(image, compute));
-    std::reverse(all.begin(), all.end());
-    images.push_back(contcore::hold_out(image, all, index));
-    const Vectors& kept = images.back().patches;
-    for (std::size_t j = 0; j < kept.rows(); ++j) {
-      check_reach(kept.row(j), kept.cols(), fmt::format("task '{}'", task));
-    }
-  }
-  std::move(images.begin(), images.end(), std::back_inserter(next.images));
-  next.trim(Calibration::budget(state_->capacity), state_->tasks.size());
-  // From here on nothing throws.
-  state_->tasks[static_cast<std::size_t>(index)].held += ends.size();
-  state_->calibration = std::move(next);
-}
-
-void Memory::recalibrate(Compute& compute) {
-  std::size_t rows = 0;
-  for (const HeldOut& image : state_->calibration.images) rows += image.patches.rows();
-  if (rows == 0) return;
-  Vectors patches(rows, state_->dimension);
-  std::size_t at = 0;
-  for (const HeldOut& image : state_->calibration.images) {
-    std::copy_n(image.patches.data(), image.patches.rows() * state_->dimension, patches.row(at));
-    at += image.patches.rows();
-  }
-  const std::vector<float> all = distances(patches.view(), compute);
-  at = 0;
-  for (HeldOut& image : state_->calibration.images) {
-    const auto first = all.begin() + static_cast<std::ptrdiff_t>(at);
-    at += image.patches.rows();
-    image.score = *std::max_element(first, all.begin() + static_cast<std::ptrdiff_t>(at));
-  }
-}
-
-std::optional<Threshold> Memory::threshold(std::size_t task, double false_alarms) const {
-  if (!(false_alarms >= 0 && false_alarms <= 1)) {
-    throw Error(
-        Error::Kind::kUsage,
-        fmt::format("a rate of false alarms of {} cannot be; it is from 0 to 1", false_alarms));
-  }
-  if (task >= tasks().size()) return std::nullopt;
-  const SetThreshold& set = tasks()[task].set;
-  std::optional<Threshold> result = state_->calibration.threshold(
-      static_cast<std::int32_t>(task), set.false_alarms.value_or(false_alarms));
-  if (set.score) {
-    if (!result) result.emplace();
-    result->score = *set.score;
-    result->by_hand = true;
-  }
-  return result;
-}
-
-void Memory::set_threshold(const std::string& task, const SetThreshold& set) {
-  const auto known = std::find_if(state_->tasks.begin(), state_->tasks.end(),
-                                  [&](const TaskRecord& record) { return record.name == task; });
-  if (known == state_->tasks.end()) {
-    throw Error(Error::Kind::kUsage, fmt::format("there is no task '{}' in this memory", task));
-  }
-  if (!is_threshold(set)) {
-    throw Error(Error::Kind::kUsage,
-                "a threshold is a score above 0, or a rate of false alarms between 0 and 1");
-  }
-  known->set = set;
-}
-
-std::optional<std::size_t> Memory::recognise(VectorView patches) const {
-  if (patches.cols != dimension()) {
-    throw Error(Error::Kind::kInput, fmt::format("the patches have {} dimensions, the memory {}",
-                                                 patches.cols, dimension()));
-  }
-  return state_->calibration.recognise(patches);
-}
-
-double TaskState::drift() const {
-  if (!(first_score > 0)) return std::numeric_limits<double>::quiet_NaN();
-  return static_cast<double>(score) / static_cast<double>(first_score);
-}
-
-std::vector<TaskState> Memory::states() const {
-  const bool share = state_->how.rule == Consolidate::Rule::kShare;
-  std::vector<TaskState> states(state_->tasks.size());
-  for (const std::int32_t task : origins()) ++states[static_cast<std::size_t>(task)].vectors;
-  for (std::size_t t = 0; t < states.size(); ++t) {
-    std::vector<float> first;
-    std::vector<float> now;
-    for (const HeldOut& image : state_->calibration.images) {
-      if (image.task != static_cast<std::int32_t>(t)) continue;
-      first.push_back(image.first_score);
-      now.push_back(image.score);
-    }
-    states[t].held_out = now.size();
-    states[t].certificate = state_->certificate(static_cast<std::int32_t>(t));
-    states[t].why = states[t].vectors == state_->tasks[t].picked ? "all it took"
-                    : share                                      ? "equal share"
-                                                                 : "resampled";
-    states[t].first_score = median(first);
-    states[t].score = median(now);
-  }
-  return states;
-}
-
-std::vector<float> Memory::held_out_scores(std::size_t task) const {
-  return state_->calibration.scores(static_cast<std::int32_t>(task));
+  return state_->contents->store.index(compute).distances(patches, compute);
 }
 
 Memory Memory::shrink(std::size_t count, Compute& compute) const {
   Memory smaller(dimension(), count, state_->how);
   smaller.source = source;
-  State& next = *smaller.state_;
-  next.tasks = state_->tasks;
-  if (state_->how.rule == Consolidate::Rule::kShare) {
-    state_->copy_shares(next, compute);
-  } else {
-    const Joined all = state_->joined();
-    Consolidation kept;
-    if (state_->greedy_order && count < size()) {
-      kept.kept.resize(count);
-      std::iota(kept.kept.begin(), kept.kept.end(), 0U);
-      kept.dropped = others(size(), kept.kept);
-    } else {
-      kept = consolidate(all.vectors.view(), count, 0, 0, compute, {});
-    }
-    next.settle(all, kept, compute);
-    next.greedy_order = state_->greedy_order || !kept.dropped.empty();
-  }
-  next.calibration = state_->calibration.copy();
-  next.calibration.trim(Calibration::budget(count), next.tasks.size());
+  Contents& next = *smaller.state_->contents;
+  next.tasks = tasks();
+  state_->rule->shrink(*state_->contents, next, compute);
+  smaller.state_->calibration = state_->calibration.copy();
+  smaller.state_->calibration.trim(Calibration::budget(count), next.tasks.size());
   smaller.recalibrate(compute);
   return smaller;
 }
 
 Memory Memory::copy() const {
-  std::unique_ptr<State> same = state_->emptied();
-  const Joined all = state_->joined();
-  Consolidation everything;
-  everything.kept.resize(size());
-  std::iota(everything.kept.begin(), everything.kept.end(), 0U);
-  Compute alone(1);  // nothing is dropped, so nothing is searched
-  same->settle(all, everything, alone);
-  same->earlier = state_->earlier_among(state_->order);
-  same->greedy_order = state_->greedy_order;
-  same->calibration = state_->calibration.copy();
-  Memory result(std::move(same));
-  result.source = source;
-  return result;
+  Memory same(dimension(), capacity(), state_->how);
+  same.source = source;
+  Contents& next = *same.state_->contents;
+  const Contents& now = *state_->contents;
+  next.tasks = now.tasks;
+  next.greedy_order = now.greedy_order;
+  next.store.assign(now.store.entries(), now.store.parents_among(now.store.order()));
+  same.state_->calibration = state_->calibration.copy();
+  return same;
 }
 
 Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Compute& compute) {
   check_alike(a, b);
   Memory merged(a.dimension(), capacity, a.state_->how);
   merged.source = a.source;
-  State& next = *merged.state_;
+  Contents& next = *merged.state_->contents;
   next.tasks = a.tasks();
   std::vector<std::int32_t> renamed;  // tasks of b
   for (const TaskRecord& record : b.tasks()) {
     check_room(next.tasks, record.name);
-    renamed.push_back(next.task_index(record.name));
+    renamed.push_back(next.add_task(record.name));
     add_record(next.tasks[static_cast<std::size_t>(renamed.back())], record);
   }
-  Joined all = a.state_->joined();
-  Joined more = b.state_->joined();
-  for (std::int32_t& task : more.origin) task = renamed[static_cast<std::size_t>(task)];
-  const bool paper = a.state_->how.rule == Consolidate::Rule::kPaper;
-  if (!paper) next.meet(all, more, b.tasks(), compute);
-  join(all, more.vectors);
-  all.origin.insert(all.origin.end(), more.origin.begin(), more.origin.end());
-  all.radius.insert(all.radius.end(), more.radius.begin(), more.radius.end());
-  all.slack.insert(all.slack.end(), more.slack.begin(), more.slack.end());
-  const Consolidation kept = paper ? consolidate(all.vectors.view(), capacity, 0, 0, compute, {})
-                                   : next.share_out(all, capacity);
-  next.settle(all, kept, compute);
-  next.greedy_order = !kept.dropped.empty();
-  next.calibration = a.state_->calibration.copy();
+  Entries theirs = b.state_->contents->store.entries();
+  for (std::int32_t& task : theirs.origin) task = renamed[static_cast<std::size_t>(task)];
+  merged.state_->rule->merge(a.state_->contents->store.entries(), std::move(theirs), b.tasks(),
+                             next, compute);
+  Calibration& calibration = merged.state_->calibration;
+  calibration = a.state_->calibration.copy();
   for (HeldOut& image : b.state_->calibration.copy().images) {
     image.task = renamed[static_cast<std::size_t>(image.task)];
-    next.calibration.images.push_back(std::move(image));
+    calibration.images.push_back(std::move(image));
   }
-  next.calibration.trim(Calibration::budget(capacity), next.tasks.size());
+  calibration.trim(Calibration::budget(capacity), next.tasks.size());
   merged.recalibrate(compute);
   return merged;
 }

@@ -1,5 +1,5 @@
 // Consolidation by equal shares, against a plain twin, and what it promises each task.
-#include "memory/share.h"
+#include "memory/shares.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "memory/share.h"
+#include "memory/shares.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,13 +1,12 @@
-#include "memory/online.h"
+#include "memory/consolidate_online.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <queue>
 
 #include "base/rows.h"
-#include "coreset/kernels.h"
 #include "memory/consolidate.h"
+#include "memory/farthest_first.h"
 
 namespace contcore {
 namespace {
@@ -44,21 +43,12 @@ struct Candidate {
 
 constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
 
-// The largest distance first, then the first in M̂.
-struct Entry {
-  float squared;
-  std::uint32_t at;
-  bool operator<(const Entry& other) const {
-    return squared < other.squared || (squared == other.squared && at > other.at);
-  }
-};
-
 // Greedy sampling where the distance of every candidate to the base is within its list: then a pick
 // can only bring a candidate nearer that has the pick in its list, before the base's vector.
-class Rest {
+class NeighbourGreedy {
  public:
-  Rest(const std::vector<std::uint32_t>& joined, const std::vector<std::uint32_t>& rest,
-       std::size_t slots, Neighbours& neighbours, Compute& compute)
+  NeighbourGreedy(const std::vector<std::uint32_t>& joined, const std::vector<std::uint32_t>& rest,
+                  std::size_t slots, Neighbours& neighbours, Compute& compute)
       : joined_(joined), place_(slots, kBase), state_(joined.size()) {
     for (const std::uint32_t at : rest) place_[joined[at]] = at;
     find_base(rest, neighbours, compute);
@@ -68,7 +58,7 @@ class Rest {
   // Picks `count` and writes their slots behind `kept`.
   void pick(std::size_t count, std::vector<std::uint32_t>& kept) {
     for (std::size_t i = 0; i < count && !heap_.empty();) {
-      const Entry top = heap_.top();
+      const FarthestFirst top = heap_.top();
       heap_.pop();
       Candidate& candidate = state_[top.at];
       if (!candidate.open || candidate.squared != top.squared) continue;  // an old entry
@@ -117,7 +107,7 @@ class Rest {
   }
 
   void bring_nearer(std::uint32_t pick) {
-    for (const Entry& entry : nearer_[pick]) {
+    for (const FarthestFirst& entry : nearer_[pick]) {
       Candidate& candidate = state_[entry.at];
       if (!candidate.open || entry.squared >= candidate.squared) continue;
       candidate.squared = entry.squared;
@@ -128,50 +118,12 @@ class Rest {
   const std::vector<std::uint32_t>& joined_;
   std::vector<std::uint32_t> place_;  // by slot: the place in M̂ of a candidate, kBase otherwise
   std::vector<Candidate> state_;      // by place in M̂
-  std::vector<std::vector<Entry>> nearer_;  // by place: the candidates that have it in their lists
-  std::priority_queue<Entry> heap_;
+  std::vector<std::vector<FarthestFirst>>
+      nearer_;  // by place: the candidates that have it in their lists
+  std::priority_queue<FarthestFirst> heap_;
 };
 
 }  // namespace
-
-Expansion expand_few(VectorView points, const std::vector<float>& squared, std::size_t n,
-                     const std::vector<float>& beyond) {
-  Expansion result;
-  std::vector<float> scratch(points.cols);
-  std::vector<const float*> rows(points.rows);
-  for (std::size_t i = 0; i < points.rows; ++i) rows[i] = points.row(i, scratch.data());
-  // Distances only ever fall, so a point is measured against the latest picks when it is at the
-  // top, and not before.
-  std::priority_queue<Entry> heap;
-  for (std::uint32_t i = 0; i < points.rows; ++i) heap.push({squared[i], i});
-  std::vector<std::uint32_t> seen(points.rows, 0);  // how many picks it was measured against
-  std::vector<const float*> picked;
-  std::vector<float> to_picks(n);
-  for (;;) {
-    Entry top = heap.top();
-    std::uint32_t& from = seen[top.at];
-    if (from < picked.size()) {
-      heap.pop();
-      const std::size_t count = picked.size() - from;
-      kernels::squared_distances(&rows[top.at], 1, &picked[from], count, points.cols,
-                                 to_picks.data());
-      top.squared =
-          std::min(top.squared, *std::min_element(to_picks.data(), to_picks.data() + count));
-      from += static_cast<std::uint32_t>(count);
-      heap.push(top);
-      continue;
-    }
-    const float far = std::sqrt(top.squared);
-    const std::size_t i = result.picks.size();
-    if (i == n || top.squared == 0 || (!beyond.empty() && far <= beyond[i])) {
-      result.covering_radius = far;
-      return result;
-    }
-    result.picks.push_back(top.at);
-    result.radii.push_back(far);
-    picked.push_back(rows[top.at]);
-  }
-}
 
 OnlineConsolidation consolidate_online(const std::vector<std::uint32_t>& joined, std::size_t m,
                                        double q, Neighbours& neighbours, std::size_t slots,
@@ -186,7 +138,7 @@ OnlineConsolidation consolidate_online(const std::vector<std::uint32_t>& joined,
   OnlineConsolidation result;
   result.kept = choose(joined, order);
   const std::vector<std::uint32_t> rest = others(joined.size(), order);
-  Rest greedy(joined, rest, slots, neighbours, compute);
+  NeighbourGreedy greedy(joined, rest, slots, neighbours, compute);
   greedy.pick(m - order.size(), result.kept);
   std::vector<std::uint32_t> place(slots, kNowhere);
   for (std::size_t i = 0; i < result.kept.size(); ++i) {

@@ -11,17 +11,6 @@
 
 namespace contcore {
 
-/// The n points farthest from base and each other, given each point's canonical squared distance to
-/// the base: G_n for a few points. Fewer where fewer are distinct, and where the i-th radius is not
-/// above beyond[i], if that is given.
-struct Expansion {
-  std::vector<std::uint32_t> picks;
-  std::vector<float> radii;
-  float covering_radius = 0;
-};
-Expansion expand_few(VectorView points, const std::vector<float>& squared, std::size_t n,
-                     const std::vector<float>& beyond = {});
-
 /// consolidate() of the vectors in the slots `joined` (M̂, in its order) to m.
 struct OnlineConsolidation {
   std::vector<std::uint32_t> kept;  ///< slots, in the memory's new order
