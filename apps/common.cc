@@ -104,19 +104,17 @@ void check_writable(const std::string& path) {
   }
 }
 
+void note_lessons(std::size_t lessons) {
+  if (lessons == 0) return;
+  note(fmt::format("{} that a service was taught {} taken from its journal",
+                   counted(lessons, "lesson"), lessons == 1 ? "was" : "were"));
+}
+
 Detector open_detector(const std::string& memory, const std::string& backbone) {
   std::size_t lessons = 0;
   Detector detector = Detector::open(memory, backbone, &lessons);
-  if (lessons != 0) {
-    note(fmt::format("{} that a service was taught {} taken from its journal",
-                     counted(lessons, "lesson"), lessons == 1 ? "was" : "were"));
-  }
+  note_lessons(lessons);
   return detector;
-}
-
-void refuse_orphans(const std::string& memory) {
-  std::error_code ignored;
-  if (!fs::exists(memory, ignored)) read_journal(journal_of(memory), {}, {});
 }
 
 void catch_interrupts() {

@@ -50,8 +50,8 @@ void check_writable(const std::string& path);
 /// taught were taken from its journal.
 Detector open_detector(const std::string& memory, const std::string& backbone);
 
-/// Before a memory is made: throws Error (kInput) if a journal stands there whose memory is gone.
-void refuse_orphans(const std::string& memory);
+/// Says how many lessons that a service was taught were taken from its journal, if any.
+void note_lessons(std::size_t lessons);
 
 /// Prints on stdout; throws Error (kInput) if that fails for another reason than that nobody reads.
 void print_result(const std::string& text);

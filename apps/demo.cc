@@ -168,7 +168,7 @@ std::string page(const std::vector<std::string>& names, const Matrix& steps,
       "<p>{} made-up products, learned one after another into one memory of {} vectors; together "
       "they bring more than it has room for. After each step every product learned so far is "
       "inspected. Backbone: {}.</p>",
-      names.size(), memory.capacity(), detector.backbone_text());
+      names.size(), memory.capacity(), backbone_text(detector.memory().source));
   html += "<h2>What it knows after each step</h2>" + table(names, steps);
   html += fmt::format(
       "<p>Forgetting (mean loss since each product was known best): {:.1f} points. Certificate: no "
@@ -207,7 +207,7 @@ void run(const DemoCommand& command) {
   options.backbone = command.backbone;
   options.capacity = kCapacity;
   Detector detector(options);
-  fmt::print("contcore demo\nbackbone: {}\n", detector.backbone_text());
+  fmt::print("contcore demo\nbackbone: {}\n", backbone_text(detector.memory().source));
   if (detector.memory().source.at("backbone") == "builtin") {
     fmt::print(
         "  A fixed bank of filters, no trained network: expect less. contcore backbone fetch "

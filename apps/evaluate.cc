@@ -116,18 +116,27 @@ const MethodInfo& info_of(const std::string& name) {
               fmt::format("there is no method '{}'; there are {} (and all)", name, names));
 }
 
+bool is_method(const std::string& name) {
+  return std::any_of(methods().begin(), methods().end(),
+                     [&](const MethodInfo& info) { return info.name == name; });
+}
+
+// Where a rule other than the usual one has a method of its own, that one.
+std::string by_rule(const std::string& name, const std::string& rule) {
+  if (!name.starts_with("contcore")) return name;
+  const std::string own = "contcore-" + rule + name.substr(std::string("contcore").size());
+  return is_method(own) ? own : name;
+}
+
 std::vector<std::string> chosen_methods(const EvaluateCommand& command) {
-  const bool paper = Consolidate::parse(command.consolidate) == Consolidate::Rule::kPaper;
+  const std::string rule = Consolidate{Consolidate::parse(command.consolidate)}.name();
   std::vector<std::string> chosen;
   for (std::string name : command.methods) {
-    if (paper && name == "contcore") name = "contcore-paper";
-    if (paper && name == "contcore-online") name = "contcore-paper-online";
+    name = by_rule(name, rule);
     if (name == "all") {
       for (const MethodInfo& info : methods()) chosen.push_back(info.name);
     } else {
-      const bool exists = std::any_of(methods().begin(), methods().end(), [&](const MethodInfo& i) {
-        return i.name == name + "-online";
-      });
+      const bool exists = is_method(name + "-online");
       chosen.push_back(command.online && exists ? name + "-online" : name);
       info_of(chosen.back());
     }

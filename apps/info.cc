@@ -12,7 +12,7 @@
 #include "commands.h"
 #include "common.h"
 #include "contcore/memory.h"
-#include "detector/lessons.h"
+#include "memory/memory_file.h"
 
 namespace contcore::app {
 namespace {
@@ -32,15 +32,6 @@ struct InfoCommand {
 // JSON has no infinity: a task that has no vector left has no certificate.
 nlohmann::json finite(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
-}
-
-std::string rule_text(const Memory& memory) {
-  const Consolidate& how = memory.consolidation();
-  if (how.rule == Consolidate::Rule::kPaper) {
-    return fmt::format("paper, q {}: the memory is sampled again, whatever task vectors are of",
-                       how.q);
-  }
-  return "share: every task keeps an equal part, the first of its own order";
 }
 
 std::string as_json(const InfoCommand& command, const Memory& memory, std::size_t lessons) {
@@ -87,7 +78,7 @@ std::string as_text(const InfoCommand& command, const Memory& memory, std::size_
   std::string text = fmt::format("{}  {:.1f} MiB\n", printable_name(command.memory), mib);
   text += fmt::format("memory       {} of {} vectors of {} numbers\n", memory.size(),
                       memory.capacity(), memory.dimension());
-  text += fmt::format("consolidate  {}\n", rule_text(memory));
+  text += fmt::format("consolidate  {}\n", memory.consolidation().text());
   const auto& source = memory.source;
   const auto said = [&](const char* key) {
     const auto found = source.find(key);

@@ -2,13 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/lock.h"
 #include "base/peak_memory.h"
 #include "base/utf8.h"
 #include "commands.h"
@@ -55,7 +53,7 @@ void check_part(const char* option, double value, bool zero) {
                                                option, value, zero ? "from 0" : "above 0"));
 }
 
-Detector make(const LearnCommand& command) {
+DetectorOptions settings(const LearnCommand& command) {
   DetectorOptions options;
   options.backbone = command.backbone;
   options.layers = split_names(command.layers);
@@ -66,7 +64,7 @@ Detector make(const LearnCommand& command) {
     options.consolidate.rule = Consolidate::parse(command.consolidate);
   }
   if (command.q) options.consolidate.q = *command.q;
-  return Detector(options);
+  return options;
 }
 
 // Settings that are named again must be those the memory has.
@@ -125,10 +123,8 @@ std::string as_text(const LearnCommand& command, const LearnReport& report, cons
                   printable_name(command.options.task), seconds, report.patches);
   text += fmt::format("memory: {} of {} vectors, every patch learned lies within {:.4g} of one\n",
                       memory.size(), memory.capacity(), memory.certificate());
-  const auto& tasks = memory.tasks();
-  for (std::size_t t = 0; t < tasks.size(); ++t) {
-    if (tasks[t].name != command.options.task) continue;
-    const auto threshold = memory.threshold(t, kFalseAlarms);
+  if (const auto task = memory.find_task(command.options.task)) {
+    const auto threshold = memory.threshold(*task, kFalseAlarms);
     if (threshold) text += threshold_text(*threshold) + "\n";
   }
   text += fmt::format("peak memory {:.2f} GiB{}\n",
@@ -144,14 +140,16 @@ void run(LearnCommand& command) {
     command.options.memory_limit = parse_size(command.memory_limit);
   }
   check_writable(command.memory);
-  const FileLock lock(command.memory);
   const std::vector<std::string> files = find_images(command.images);
-  std::error_code ignored;
-  const bool exists = std::filesystem::exists(command.memory, ignored);
-  refuse_orphans(command.memory);
-  Detector detector = exists ? open_detector(command.memory, command.backbone) : make(command);
-  if (exists) check_settings(command, detector);
-  if (!exists) note(fmt::format("new memory, backbone {}", detector.backbone_text()));
+  std::size_t lessons = 0;
+  Detector detector =
+      Detector::open_to_learn(command.memory, settings(command), command.backbone, &lessons);
+  note_lessons(lessons);
+  if (detector.is_new()) {
+    note(fmt::format("new memory, backbone {}", backbone_text(detector.memory().source)));
+  } else {
+    check_settings(command, detector);
+  }
 
   Compute compute(command.common.threads);
   const Stopwatch watch;

@@ -2,19 +2,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/file.h"
-#include "base/lock.h"
 #include "commands.h"
 #include "common.h"
 #include "contcore/error.h"
 #include "contcore/memory.h"
-#include "detector/lessons.h"
+#include "memory/memory_file.h"
 
 namespace contcore::app {
 namespace {
@@ -38,25 +36,24 @@ void run(const MergeCommand& command) {
     throw Error(Error::Kind::kUsage, "name the new memory and at least two to merge");
   }
   check_writable(command.out);
-  const FileLock lock(command.out);
-  refuse_orphans(command.out);
+  MemoryFile file(command.out);
   Compute compute(command.common.threads);
   std::vector<Memory> parts;
   std::size_t capacity = command.capacity;
-  const std::string out = real_path(command.out);
-  std::optional<JournalMark> folded;  // of the journal beside the new memory
+  const std::string& out = file.path();
+  std::optional<JournalMark> applied;  // of the journal beside the new memory
   bool is_merged = false;
   for (const std::string& path : command.memories) {
     SavedMemory saved = open_saved(path);
     if (real_path(path) == out) {
       is_merged = true;
-      folded = saved.folded;
+      applied = saved.applied;
     }
     parts.push_back(saved.records.empty() ? std::move(saved.memory)
                                           : open_detector(path, command.backbone).memory().copy());
     if (command.capacity == 0) capacity = std::max(capacity, parts.back().capacity());
   }
-  if (!is_merged && std::filesystem::exists(out)) {
+  if (!is_merged && file.exists()) {
     const SavedMemory replaced = open_saved(out);
     if (!replaced.records.empty()) {
       throw Error(
@@ -65,7 +62,7 @@ void run(const MergeCommand& command) {
                       "lost; merge it as well, or name another file",
                       command.out));
     }
-    folded = replaced.folded;
+    applied = replaced.applied;
   }
   Memory merged = std::move(parts[0]);
   for (std::size_t i = 1; i < parts.size(); ++i) {
@@ -76,7 +73,7 @@ void run(const MergeCommand& command) {
     }
     stop_if_asked();
   }
-  merged.save(command.out, folded ? folded->text() : "");
+  file.save(merged, applied);
   print_result(command.common.json
                    ? json_line({{"vectors", merged.size()},
                                 {"capacity", merged.capacity()},

@@ -44,7 +44,7 @@ void prepare(ServeCommand& command) {
   options.http.body = parse_size(command.max_body);
   options.http.bodies = std::max(options.http.bodies, 2 * options.http.body);
   options.retention.image_bytes = parse_size(command.keep_images);
-  DetectorOptions& settings = options.line.settings;
+  DetectorOptions& settings = options.memory.settings;
   settings.layers = split_names(command.layers);
   settings.geometry = Geometry::parse(command.resize, command.crop);
   settings.consolidate.rule = Consolidate::parse(command.consolidate);
@@ -60,7 +60,7 @@ void prepare(ServeCommand& command) {
 
 void run(ServeCommand& command) {
   prepare(command);
-  check_writable(command.options.line.memory);
+  check_writable(command.options.memory.path);
   Service service(command.options);
   print_result(fmt::format("contcore: listening on http://{}:{}\n", command.options.address,
                            service.port()));
@@ -81,7 +81,7 @@ void add_serve(CLI::App& app) {
   auto command = std::make_shared<ServeCommand>();
   ServiceOptions& options = command->options;
   CLI::App* sub = app.add_subcommand("serve", "Inspect and learn over HTTP, with a page");
-  sub->add_option("memory", options.line.memory, "The memory's file; made if it is not there")
+  sub->add_option("memory", options.memory.path, "The memory's file; made if it is not there")
       ->required()
       ->type_name("MEMORY.ccm");
   sub->add_option("--address", options.address, "Address to listen on")
@@ -120,7 +120,7 @@ void add_serve(CLI::App& app) {
                   "Images inspected at once (default: one for each core)")
       ->check(CLI::Range(std::size_t{0}, std::size_t{1024}))
       ->type_name("T");
-  sub->add_option("--backbone", options.line.backbone,
+  sub->add_option("--backbone", options.memory.backbone,
                   "New memory: an ONNX file, resnet50 or builtin. Known memory: where it is now")
       ->type_name("FILE");
   sub->add_option("--layers", command->layers, "New memory: default layer2,layer3")
@@ -131,7 +131,7 @@ void add_serve(CLI::App& app) {
   sub->add_option("--crop", command->crop, "New memory: side of the centre crop")
       ->capture_default_str()
       ->type_name("N|none");
-  sub->add_option("--capacity", options.line.settings.capacity, "New memory: most vectors, m")
+  sub->add_option("--capacity", options.memory.settings.capacity, "New memory: most vectors, m")
       ->capture_default_str()
       ->check(whole_number())
       ->type_name("M");

@@ -1,4 +1,4 @@
-// ONNX files: read, folded, shaped, and run if that is little work.
+// ONNX files: read, applied, shaped, and run if that is little work.
 #include "backbone/onnx.h"
 
 #include "contcore/backbone.h"

@@ -10,20 +10,16 @@
 #include <vector>
 
 #include "contcore/compute.h"
-#include "contcore/embedding.h"
+#include "contcore/extractor.h"
 #include "contcore/image.h"
 #include "contcore/memory.h"
 #include "contcore/progress.h"
+#include "contcore/verdict.h"
 
 namespace contcore {
 
 /// Of a detector that has learned nothing yet. All of it is recorded in the memory.
-struct DetectorOptions {
-  std::string backbone;  ///< an ONNX file, "resnet50" or "builtin"; empty: resnet50 if it
-                         ///< was fetched, "builtin" otherwise
-  std::vector<std::string> layers;  ///< empty: layer2 and layer3
-  Geometry geometry;
-  std::size_t dimension = 1024;  ///< of a patch vector
+struct DetectorOptions : ExtractorOptions {
   std::size_t capacity = 20000;  ///< m
   Consolidate consolidate;
 };
@@ -53,37 +49,30 @@ struct LearnReport {
   bool on_disk = false;        ///< the features did not fit into the memory limit
 };
 
-/// What was seen in one image.
-struct Inspection {
-  float score = 0;                     ///< largest distance of a patch to the memory
-  std::optional<std::size_t> task;     ///< recognised, or named; an index into memory().tasks()
-  std::optional<Threshold> threshold;  ///< of that task
-  bool rejected = false;               ///< score above threshold
-  Map map;                             ///< in the image's own pixels
-  float level = 0;                     ///< map value that the threshold comes to; above: outlined
-  std::size_t peak_x = 0;              ///< where the map is largest
-  std::size_t peak_y = 0;
-};
-
-struct InspectOptions {
-  double false_alarms = 0.05;
-  std::string task;  ///< the product, if it is known; empty: recognised
-  bool map = true;   ///< whether the map is wanted
-};
-
+/// An Extractor, a Memory and the file they came from. Whoever wants the parts apart composes them:
+/// Extractor::extract, Memory::learn, inspect(memory, patches).
 class Detector {
  public:
   /// Throws Error as Backbone does.
   explicit Detector(const DetectorOptions& options);
 
-  /// A memory from its file, with the backbone it was learned with: the one it names, or the file
-  /// `backbone` if given. Throws Error (kInput) if that is another one. What a service was taught
-  /// since it last saved (MEMORY.journal) is taken up as well; `lessons` says how many that were.
+  /// A memory from its file, to inspect with, and the backbone it was learned with: the one it
+  /// names, or the file `backbone` if given. Throws Error (kInput) if that is another one. What a
+  /// service was taught since it last saved (MEMORY.journal) is taken up as well; `lessons` says
+  /// how many that were.
   static Detector open(const std::string& memory, const std::string& backbone = "",
                        std::size_t* lessons = nullptr);
+
+  /// The same, to learn; or a new one where there is no such file. Nobody else can write the file
+  /// as long as this detector is there: throws Error (kInput) if somebody does.
+  static Detector open_to_learn(const std::string& memory, const DetectorOptions& of_new,
+                                const std::string& backbone = "", std::size_t* lessons = nullptr);
   ~Detector();
   Detector(Detector&&) noexcept;
   Detector& operator=(Detector&&) noexcept;
+
+  /// Whether there was no such file.
+  bool is_new() const;
 
   /// Learns a task from image files. The memory is as before if this throws: kInput when none of
   /// the files can be used, or (strict) one cannot; kCancelled.
@@ -109,32 +98,22 @@ class Detector {
   void inspect(const std::vector<std::string>& files, const InspectOptions& options,
                Compute& compute, const std::function<bool(Inspected&)>& each) const;
 
+  const Extractor& extractor() const;
   const Memory& memory() const;
-  /// What it took up of a journal is in the file then, which says so; the journal is the service's
-  /// to begin anew. Whoever saves to a file that others might change holds its lock from before it
-  /// was opened.
+
+  /// Writes the memory, whole or not at all. What it took up of a journal is in the file then,
+  /// which says so; the journal is the service's to begin anew. Throws Error (kInput) if somebody
+  /// else writes the file.
   void save(const std::string& path) const;
 
   /// A detector with a smaller memory (Memory::shrink) in place of this one's.
   void shrink(std::size_t count, Compute& compute);
 
-  /// What the backbone is, for people: its name, layers and the size of its input.
-  std::string backbone_text() const;
-
-  struct Parts;  // for the service: src/detector/parts.h
-  std::unique_ptr<Parts> take_apart() &&;
-
  private:
-  explicit Detector(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  struct State;
+  explicit Detector(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
 };
-
-/// The verdict in a word: "good", "defect", or "unknown" where there is no threshold.
-const char* verdict(const Inspection& seen);
-
-/// A picture of what was seen: the image, the heat, the outline of what is above the threshold, and
-/// the verdict. The same colour means the same in all pictures of a product.
-Image draw_inspection(const Image& image, const Inspection& seen);
 
 /// The images in files and folders (searched to the bottom, names sorted, by their endings). Throws
 /// Error (kInput) naming what is missing or empty.

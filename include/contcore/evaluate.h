@@ -133,10 +133,10 @@ class Evaluation {
   RunResult run(const Setting& setting, Compute& compute, const Progress& progress = {},
                 bool* from_cache = nullptr);
 
-  struct Parts;  // for the analyses
+  struct State;  // for the analyses
 
  private:
-  std::unique_ptr<Parts> parts_;
+  std::unique_ptr<State> state_;
 };
 
 /// A result as JSON without its pictures, and back. Throws Error (kInput) naming `name`.

@@ -87,9 +87,9 @@ struct Map {
 Map anomaly_map(std::span<const float> patches, std::size_t grid_width, std::size_t grid_height,
                 std::size_t width, std::size_t height);
 
-/// That map in the pixels of the original image, bilinearly. Pixels the backbone did not see (whose
-/// centres lie outside the crop) are 0.
-Map to_original(const Map& map, const NetworkInput& input, const Image& image);
+/// That map in the pixels of the original image of width × height, bilinearly. Pixels the backbone
+/// did not see (whose centres lie outside the crop) are 0.
+Map to_original(const Map& map, const NetworkInput& input, std::size_t width, std::size_t height);
 
 /// What a person looks at: the image, the heat over it, the outline of what lies above `level`, and
 /// below the image a bar, green or red, with the caption (ASCII; in several lines if it must).

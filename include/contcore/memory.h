@@ -28,6 +28,8 @@ struct Consolidate {
   static Consolidate paper(double q = 0.75) { return {Rule::kPaper, q}; }
   /// "share" or "paper"; and back. Throws Error (kUsage) for another name.
   const char* name() const;
+  /// The rule in words, for people.
+  std::string text() const;
   static Rule parse(const std::string& name);
 };
 

@@ -6,20 +6,19 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
-#include <filesystem>
-#include <limits>
 #include <optional>
 #include <utility>
 
-#include "backbone/fetch.h"
 #include "base/file.h"
 #include "base/peak_memory.h"
 #include "base/rows.h"
 #include "contcore/error.h"
-#include "detector/feature_store.h"
+#include "detector/extract_files.h"
+#include "detector/hold_out.h"
 #include "detector/in_order.h"
+#include "detector/learning.h"
 #include "detector/lessons.h"
-#include "detector/parts.h"
+#include "memory/memory_file.h"
 
 namespace contcore {
 namespace {
@@ -28,29 +27,22 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kExtractShare = 0.85;     // of the time that learning takes, about
 constexpr std::size_t kImagesAtATime = 8;  // for each thread
-constexpr double kDefaultP = 0.01;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::string join(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
-  return text;
-}
-
 // As long as it lives the memory may change; it is as before where an exception ends that. The copy
 // is put back, not learned into: the memory keeps what makes learning online fast.
-class PutBack {
+class Rollback {
  public:
-  explicit PutBack(Memory& memory)
+  explicit Rollback(Memory& memory)
       : memory_(memory), before_(memory.copy()), exceptions_(std::uncaught_exceptions()) {}
-  ~PutBack() {
+  ~Rollback() {
     if (std::uncaught_exceptions() > exceptions_) memory_ = std::move(before_);
   }
-  PutBack(const PutBack&) = delete;
-  PutBack& operator=(const PutBack&) = delete;
+  Rollback(const Rollback&) = delete;
+  Rollback& operator=(const Rollback&) = delete;
 
  private:
   Memory& memory_;
@@ -58,133 +50,89 @@ class PutBack {
   int exceptions_;
 };
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> names;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    names.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return names;
-}
-
 }  // namespace
 
-Detector::Detector(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+struct Detector::State {
+  State(Extractor e, Memory m) : extractor(std::move(e)), memory(std::move(m)) {}
+  Extractor extractor;
+  Memory memory;
+  std::string path;                    // it was opened from; empty: none
+  std::optional<JournalMark> applied;  // what of the journal beside that is in the memory
+  std::unique_ptr<MemoryFile> file;    // held to be written; none: it is only read
+  bool is_new = false;
+};
+
+Detector::Detector(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Detector::~Detector() = default;
 Detector::Detector(Detector&&) noexcept = default;
 Detector& Detector::operator=(Detector&&) noexcept = default;
 
 Detector::Detector(const DetectorOptions& options) {
-  const std::string named = options.backbone.empty() ? default_backbone() : options.backbone;
-  Backbone backbone(resolve_backbone(named), options.layers);
+  Extractor extractor(options);
   Memory memory(options.dimension, options.capacity, options.consolidate);
-  const bool is_name = named == "builtin" || named == "resnet50";
-  std::error_code ignored;
-  memory.source["backbone"] = is_name ? named
-                              : named == cached_backbone("resnet50")
-                                  ? "resnet50"
-                                  : std::filesystem::weakly_canonical(named, ignored).string();
-  memory.source["backbone.sha256"] = backbone.hash();
-  memory.source["layers"] = contcore::join(backbone.layers());
-  memory.source["resize"] = options.geometry.resize_text();
-  memory.source["crop"] = options.geometry.crop_text();
-  PatchEmbedding embedding;
-  embedding.dimension = options.dimension;
-  memory.source["neighbourhood"] = fmt::format("{}", embedding.neighbourhood);
-  parts_ =
-      std::make_unique<Parts>(std::move(backbone), options.geometry, embedding, std::move(memory));
+  memory.source = extractor.source();
+  state_ = std::make_unique<State>(std::move(extractor), std::move(memory));
 }
 
 Detector Detector::open(const std::string& path, const std::string& backbone,
                         std::size_t* lessons) {
   SavedMemory saved = open_saved(path);
-  auto parts = Parts::with_backbone(std::move(saved.memory), path, backbone);
-  parts->path = path;
-  parts->folded = saved.folded;
+  Memory& memory = saved.memory;
+  Extractor extractor = Extractor::of_source(memory.source, memory.dimension(), path, backbone);
+  auto state = std::make_unique<State>(std::move(extractor), std::move(memory));
+  state->path = path;
+  state->applied = saved.applied;
   if (!saved.records.empty()) {
     Compute compute;
-    replay(parts->memory, parts->extractor, saved.records, journal_of(path), compute);
+    replay(state->memory, state->extractor, saved.records, journal_of(path), compute);
   }
   if (lessons != nullptr) *lessons = saved.records.size();
-  return Detector(std::move(parts));
+  return Detector(std::move(state));
 }
 
-std::unique_ptr<Detector::Parts> Detector::Parts::with_backbone(Memory memory,
-                                                                const std::string& path,
-                                                                const std::string& backbone_file) {
-  const auto said = [&](const std::string& key) -> const std::string& {
-    const auto found = memory.source.find(key);
-    if (found != memory.source.end()) return found->second;
-    throw Error(Error::Kind::kInput,
-                fmt::format("{}: the memory does not say its {}; it was not learned from images",
-                            path, key));
-  };
-  const std::string named = backbone_file.empty() ? said("backbone") : backbone_file;
-  const std::string file = resolve_backbone(named);
-  if (file != "builtin" && !std::filesystem::exists(file)) {
-    throw Error(
-        Error::Kind::kInput,
-        fmt::format("{}: its backbone {} is not there; name the file with --backbone", path, file));
-  }
-  Backbone backbone(file, split(said("layers")));
-  if (backbone.hash() != said("backbone.sha256")) {
-    throw Error(
-        Error::Kind::kInput,
-        fmt::format("{}: was learned with another backbone ({}, sha256 {:.12}…) than {} "
-                    "(sha256 {:.12}…); name the right one with --backbone",
-                    path, said("backbone"), said("backbone.sha256"), file, backbone.hash()));
-  }
-  const Geometry geometry = Geometry::parse(said("resize"), said("crop"));
-  PatchEmbedding embedding;
-  embedding.dimension = memory.dimension();
-  if (said("neighbourhood") != fmt::format("{}", embedding.neighbourhood)) {
-    throw Error(
-        Error::Kind::kInput,
-        fmt::format("{}: was learned with neighbourhoods of {}, which this version does not "
-                    "make",
-                    path, said("neighbourhood")));
-  }
-  return std::make_unique<Parts>(std::move(backbone), geometry, embedding, std::move(memory));
+Detector Detector::open_to_learn(const std::string& path, const DetectorOptions& of_new,
+                                 const std::string& backbone, std::size_t* lessons) {
+  auto file = std::make_unique<MemoryFile>(path);
+  const bool exists = file->exists();
+  Detector detector = exists ? open(path, backbone, lessons) : Detector(of_new);
+  detector.state_->path = path;
+  detector.state_->file = std::move(file);
+  detector.state_->is_new = !exists;
+  return detector;
 }
 
-const Memory& Detector::memory() const { return parts_->memory; }
+bool Detector::is_new() const { return state_->is_new; }
+const Extractor& Detector::extractor() const { return state_->extractor; }
+const Memory& Detector::memory() const { return state_->memory; }
 
 void Detector::save(const std::string& path) const {
-  const bool same = !parts_->path.empty() && real_path(parts_->path) == real_path(path);
-  const bool folded = same && parts_->folded;
-  parts_->memory.save(path, folded ? parts_->folded->text() : "");
+  const bool same = !state_->path.empty() && real_path(state_->path) == real_path(path);
+  const auto applied = same ? state_->applied : std::nullopt;
+  if (same && state_->file) {
+    state_->file->save(state_->memory, applied);
+  } else {
+    MemoryFile(path).save(state_->memory, applied);
+  }
 }
 
 void Detector::shrink(std::size_t count, Compute& compute) {
-  parts_->memory = parts_->memory.shrink(count, compute);
+  state_->memory = state_->memory.shrink(count, compute);
 }
-
-std::string Detector::backbone_text() const { return contcore::backbone_text(parts_->memory); }
-
-std::unique_ptr<Detector::Parts> Detector::take_apart() && { return std::move(parts_); }
 
 LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOptions& options,
                             Compute& compute) {
   if (options.task.empty()) {
     throw Error(Error::Kind::kUsage, "a task needs a name; give it with --task NAME");
   }
-  Memory& memory = parts_->memory;
+  Memory& memory = state_->memory;
   memory.check_task(options.task);  // before the images are looked at, which may take long
   const std::size_t limit = options.memory_limit != 0 ? options.memory_limit : machine_memory() / 2;
   LearnReport report;
   LearnHow how;
   how.task = options.task;
-  how.p = options.p != 0 ? options.p : options.online ? kOnlineRatio : kDefaultP;
+  how.p = options.p != 0 ? options.p : options.online ? kOnlineRatio : kBatchRatio;
 
-  FeatureStore features(memory.dimension(), limit / 2);
-  FeatureStore held(memory.dimension(), limit / 8);
-  std::vector<std::size_t> held_ends;
-  const auto hold_out = [&](const Patches& patches) {
-    held.append(patches.vectors.data(), patches.vectors.rows());
-    held_ends.push_back(held.rows());
-    ++report.held_out;
-  };
+  TrainingSetBuilder set(memory.dimension(), limit / 2, limit / 8);
   // The last to be learned waits: should the next images not be readable, it is held out.
   std::optional<Patches> last;
   Clock::time_point start = Clock::now();
@@ -197,7 +145,7 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
     if (options.online) {
       waiting.push_back(std::move(*last));
     } else {
-      features.append(last->vectors.data(), last->vectors.rows());
+      set.learn(last->vectors.view());
     }
     last.reset();
   };
@@ -207,16 +155,16 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
       if (options.strict) throw Error(Error::Kind::kInput, image.error);
       report.skipped.push_back({files[i], image.error});
     } else if (is_held_out(usable++, files.size() - report.skipped.size(), options.hold_out)) {
-      hold_out(*image.patches);
+      set.hold_out(image.patches->vectors.view());
     } else {
       learn_last();
       last = std::move(image.patches);
     }
   };
-  std::optional<PutBack> put_back;
+  std::optional<Rollback> rollback;
   const auto learn_waiting = [&] {
     const Clock::time_point sampling = Clock::now();
-    if (!put_back) put_back.emplace(memory);
+    if (!rollback) rollback.emplace(memory);
     for (const Patches& patches : waiting)
       memory.learn_online(patches.vectors.view(), how, compute);
     waiting.clear();
@@ -225,19 +173,20 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
   const std::size_t at_a_time = options.online ? kImagesAtATime * compute.threads().count()
                                                : std::max<std::size_t>(1, files.size());
   for (std::size_t first = 0; first < files.size(); first += at_a_time) {
-    for_images(parts_->extractor, files, first, std::min(at_a_time, files.size() - first), compute,
-               extracting, take);
+    extract_files(state_->extractor, files, first, std::min(at_a_time, files.size() - first),
+                  compute, extracting, take);
     learn_waiting();
   }
-  if (held_ends.empty() && options.hold_out > 0 && report.learned > 0 && last) {
-    hold_out(*last);
+  if (set.held() == 0 && options.hold_out > 0 && report.learned > 0 && last) {
+    set.hold_out(last->vectors.view());
     last.reset();
   }
   learn_last();
   learn_waiting();
-  parts_->extractor.rest();
+  state_->extractor.release();
   report.extract_seconds = seconds_since(start) - report.sample_seconds;
-  report.on_disk = features.on_disk();
+  report.on_disk = set.on_disk();
+  report.held_out = set.held();
   if (report.learned == 0) {
     throw Error(
         Error::Kind::kInput,
@@ -245,43 +194,31 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
                     report.skipped.empty() ? "there are none" : report.skipped[0].reason));
   }
   start = Clock::now();
-  if (!options.online) {
+  if (options.online) {
+    calibrate(memory, set.view(), options.task, compute);
+  } else {
     const std::size_t taken = own_memory() + 3 * memory.capacity() * memory.dimension() * 4;
     const std::size_t least = limit / 8;
     how.memory_limit = limit > taken + least ? limit - taken : least;
-    how.images = report.learned;
     how.progress = part_of(options.progress, kExtractShare, 1.0);
-    memory.learn(features.view(), how, compute);
+    learn_task(memory, set.view(), how, compute);
   }
-  memory.hold_out(held.view(), held_ends, options.task, compute);
-  memory.recalibrate(compute);
   report.sample_seconds += seconds_since(start);
   return report;
 }
 
 void Detector::learn_online(const Image& image, const LearnOptions& options, Compute& compute) {
-  const Patches patches = parts_->extractor.extract(image, compute);
-  learn_patches(parts_->memory, patches.vectors.view(), options, "", compute);
+  const Patches patches = state_->extractor.extract(image, compute);
+  LearnHow how;
+  how.task = options.task;
+  how.p = options.p != 0 ? options.p : kOnlineRatio;
+  learn_next(state_->memory, patches.vectors.view(), how, options.hold_out > 0, compute);
 }
 
 Inspection Detector::inspect(const Image& image, const InspectOptions& options,
                              Compute& compute) const {
-  const Memory& memory = parts_->memory;
-  const Patches patches = parts_->extractor.extract(image, compute);
-  const std::vector<float> distances = memory.distances(patches.vectors.view(), compute);
-  Inspection seen = judge(memory, patches.vectors.view(), distances, options);
-  if (!options.map) return seen;
-  const NetworkInput& input = patches.input;
-  seen.map = to_original(
-      anomaly_map(distances, patches.grid_width, patches.grid_height, input.width, input.height),
-      input, image);
-  const auto peak = std::max_element(seen.map.values.begin(), seen.map.values.end());
-  const auto at = static_cast<std::size_t>(peak - seen.map.values.begin());
-  seen.peak_x = at % seen.map.width;
-  seen.peak_y = at / seen.map.width;
-  const auto threshold = seen.threshold ? std::optional(seen.threshold->score) : std::nullopt;
-  seen.level = outline_level(seen.score, threshold, *peak);
-  return seen;
+  return contcore::inspect(state_->memory, state_->extractor.extract(image, compute), options,
+                           compute);
 }
 
 void Detector::inspect(const std::vector<std::string>& files, const InspectOptions& options,
@@ -300,7 +237,7 @@ void Detector::inspect(const std::vector<std::string>& files, const InspectOptio
     result.seconds = seconds_since(start);
     return result;
   };
-  if (parts_->memory.size() == 0) {
+  if (state_->memory.size() == 0) {
     throw Error(Error::Kind::kInput, "the memory is empty; learn good images first");
   }
   if (files.size() == 1) {
@@ -318,24 +255,6 @@ void Detector::inspect(const std::vector<std::string>& files, const InspectOptio
       [&](std::size_t, Inspected& result) {
         if (!stop && !each(result)) stop = true;
       });
-}
-
-const char* verdict(const Inspection& seen) {
-  if (!seen.threshold) return "unknown";
-  return seen.rejected ? "defect" : "good";
-}
-
-Image draw_inspection(const Image& image, const Inspection& seen) {
-  Overlay overlay;
-  overlay.rejected = seen.rejected;
-  overlay.judged = seen.threshold.has_value();
-  overlay.level = seen.level;
-  const HeatRange range = heat_range(seen.map, seen.level);
-  overlay.low = range.low;
-  overlay.high = range.high;
-  overlay.caption = fmt::format("{}  {:.2f}", seen.rejected ? "DEFECT" : verdict(seen), seen.score);
-  if (seen.threshold) overlay.caption += fmt::format(" / {:.2f}", seen.threshold->score);
-  return draw_overlay(image, seen.map, overlay);
 }
 
 }  // namespace contcore

@@ -1,17 +1,22 @@
-#include "detector/extractor.h"
+#include "contcore/extractor.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cstdint>
+#include <filesystem>
+#include <mutex>
 #include <span>
 #include <utility>
 
+#include "backbone/fetch.h"
 #include "contcore/error.h"
-#include "detector/in_order.h"
 
 namespace contcore {
 namespace {
+
+using Source = std::map<std::string, std::string>;
 
 // Infinities and NaNs have all bits of the exponent set.
 bool all_finite(std::span<const float> values) {
@@ -23,60 +28,148 @@ bool all_finite(std::span<const float> values) {
   return !bad;
 }
 
-Extracted extract_file(const Extractor& extractor, const std::string& file) {
-  Compute one(1);
-  Extracted image;
-  try {
-    image.patches = extractor.extract(read_image(file), one);
-  } catch (const Error& error) {
-    if (error.kind() != Error::Kind::kInput) throw;
-    image.error = error.what();
+std::string comma_list(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
+std::vector<std::string> of_comma_list(const std::string& text) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    names.push_back(text.substr(at, end - at));
+    at = end + 1;
   }
-  return image;
+  return names;
+}
+
+// A name stays a name; a file is told by its whole path.
+std::string lasting_name(const std::string& backbone) {
+  if (backbone == "builtin" || backbone == "resnet50") return backbone;
+  if (backbone == cached_backbone("resnet50")) return "resnet50";
+  std::error_code ignored;
+  return std::filesystem::weakly_canonical(backbone, ignored).string();
 }
 
 }  // namespace
 
-Extractor::Extractor(Backbone backbone, const Geometry& geometry, const PatchEmbedding& embedding)
-    : backbone_(std::move(backbone)), geometry_(geometry), embedding_(embedding) {}
+struct Extractor::State {
+  State(Backbone network, const Geometry& how, const PatchEmbedding& patches)
+      : backbone(std::move(network)), geometry(how), embedding(patches) {}
 
-Backbone::Runner Extractor::take(std::size_t threads) const {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = std::find_if(idle_.begin(), idle_.end(),
-                                    [&](const Idle& idle) { return idle.threads == threads; });
-    if (found != idle_.end()) {
-      Backbone::Runner runner = std::move(found->runner);
-      idle_.erase(found);
-      return runner;
+  Backbone::Runner take(std::size_t threads) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      const auto found = std::find_if(idle.begin(), idle.end(),
+                                      [&](const Idle& one) { return one.threads == threads; });
+      if (found != idle.end()) {
+        Backbone::Runner runner = std::move(found->runner);
+        idle.erase(found);
+        return runner;
+      }
     }
+    return backbone.runner(threads);
   }
-  return backbone_.runner(threads);
+
+  void put_back(std::size_t threads, Backbone::Runner runner) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    idle.push_back({threads, std::move(runner)});
+  }
+
+  struct Idle {
+    std::size_t threads;
+    Backbone::Runner runner;
+  };
+  Backbone backbone;
+  Geometry geometry;
+  PatchEmbedding embedding;
+  Source source;
+  std::mutex mutex;
+  std::vector<Idle> idle;
+};
+
+Extractor::Extractor(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Extractor::~Extractor() = default;
+Extractor::Extractor(Extractor&&) noexcept = default;
+Extractor& Extractor::operator=(Extractor&&) noexcept = default;
+
+Extractor::Extractor(const ExtractorOptions& options) {
+  const std::string named = options.backbone.empty() ? default_backbone() : options.backbone;
+  PatchEmbedding embedding;
+  embedding.dimension = options.dimension;
+  state_ = std::make_unique<State>(Backbone(resolve_backbone(named), options.layers),
+                                   options.geometry, embedding);
+  state_->source = {{"backbone", lasting_name(named)},
+                    {"backbone.sha256", backbone().hash()},
+                    {"layers", comma_list(backbone().layers())},
+                    {"resize", options.geometry.resize_text()},
+                    {"crop", options.geometry.crop_text()},
+                    {"neighbourhood", fmt::format("{}", embedding.neighbourhood)}};
 }
 
-void Extractor::put_back(std::size_t threads, Backbone::Runner runner) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  idle_.push_back({threads, std::move(runner)});
+Extractor Extractor::of_source(const Source& source, std::size_t dimension, const std::string& name,
+                               const std::string& backbone_file) {
+  const auto said = [&](const std::string& key) -> const std::string& {
+    const auto found = source.find(key);
+    if (found != source.end()) return found->second;
+    throw Error(Error::Kind::kInput,
+                fmt::format("{}: the memory does not say its {}; it was not learned from images",
+                            name, key));
+  };
+  const std::string file =
+      resolve_backbone(backbone_file.empty() ? said("backbone") : backbone_file);
+  if (file != "builtin" && !std::filesystem::exists(file)) {
+    throw Error(
+        Error::Kind::kInput,
+        fmt::format("{}: its backbone {} is not there; name the file with --backbone", name, file));
+  }
+  Backbone backbone(file, of_comma_list(said("layers")));
+  if (backbone.hash() != said("backbone.sha256")) {
+    throw Error(
+        Error::Kind::kInput,
+        fmt::format("{}: was learned with another backbone ({}, sha256 {:.12}…) than {} "
+                    "(sha256 {:.12}…); name the right one with --backbone",
+                    name, said("backbone"), said("backbone.sha256"), file, backbone.hash()));
+  }
+  PatchEmbedding embedding;
+  embedding.dimension = dimension;
+  if (said("neighbourhood") != fmt::format("{}", embedding.neighbourhood)) {
+    throw Error(
+        Error::Kind::kInput,
+        fmt::format("{}: was learned with neighbourhoods of {}, which this version does not "
+                    "make",
+                    name, said("neighbourhood")));
+  }
+  auto state = std::make_unique<State>(std::move(backbone),
+                                       Geometry::parse(said("resize"), said("crop")), embedding);
+  state->source = source;
+  return Extractor(std::move(state));
 }
 
-void Extractor::rest() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  idle_.clear();
+const Source& Extractor::source() const { return state_->source; }
+const Backbone& Extractor::backbone() const { return state_->backbone; }
+const Geometry& Extractor::geometry() const { return state_->geometry; }
+const PatchEmbedding& Extractor::embedding() const { return state_->embedding; }
+
+void Extractor::release() const {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->idle.clear();
 }
 
 Patches Extractor::extract(const Image& image, Compute& compute) const {
   Patches patches;
-  patches.input = prepare(image, geometry_);
+  patches.input = prepare(image, state_->geometry);
   patches.image_width = image.width;
   patches.image_height = image.height;
-  Backbone::Runner runner = take(compute.threads().count());
+  Backbone::Runner runner = state_->take(compute.threads().count());
   const std::vector<FeatureMap> maps =
       runner.run(patches.input.chw, patches.input.height, patches.input.width);
   patches.grid_width = maps[0].width;
   patches.grid_height = maps[0].height;
-  patches.vectors = Vectors(patches.grid_width * patches.grid_height, embedding_.dimension);
-  embed(maps, embedding_, patches.vectors.data(), compute);
-  put_back(compute.threads().count(), std::move(runner));
+  patches.vectors = Vectors(patches.grid_width * patches.grid_height, state_->embedding.dimension);
+  embed(maps, state_->embedding, patches.vectors.data(), compute);
+  state_->put_back(compute.threads().count(), std::move(runner));
   patches.input.chw = {};
   if (!all_finite({patches.vectors.data(), patches.vectors.rows() * patches.vectors.cols()})) {
     throw Error(Error::Kind::kInput,
@@ -86,24 +179,10 @@ Patches Extractor::extract(const Image& image, Compute& compute) const {
   return patches;
 }
 
-void for_images(const Extractor& extractor, const std::vector<std::string>& files,
-                std::size_t first, std::size_t n, Compute& compute, const Progress& progress,
-                const std::function<void(std::size_t, Extracted&)>& use) {
-  std::atomic<std::size_t> done = first;
-  run_in_order<Extracted>(
-      compute, n, kMostImagesAhead,
-      [&](std::size_t i, std::size_t worker) {
-        // Worker 0 is the calling thread, the only one to report from.
-        if (worker == 0 && progress &&
-            !progress(static_cast<double>(done) / static_cast<double>(files.size()))) {
-          throw Error(Error::Kind::kCancelled, "stopped");
-        }
-        return extract_file(extractor, files[first + i]);
-      },
-      [&](std::size_t i, Extracted& image) {
-        use(first + i, image);
-        ++done;
-      });
+std::string backbone_text(const Source& source) {
+  const std::string& crop = source.at("crop");
+  return fmt::format("{} ({}), images resized to {}{}", source.at("backbone"), source.at("layers"),
+                     source.at("resize"), crop == "none" ? "" : ", cropped to " + crop);
 }
 
 }  // namespace contcore

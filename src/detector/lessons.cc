@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/file.h"
 #include "contcore/error.h"
 #include "contcore/image.h"
 #include "detector/in_order.h"
-#include "detector/parts.h"
+#include "detector/learning.h"
 #include "memory/calibration.h"
 
 namespace contcore {
@@ -71,11 +69,7 @@ Lesson read_lesson(std::string_view record, const std::string& path) {
 
 void check_lesson(const Memory& memory, const Lesson& lesson) {
   if (!lesson.threshold) return memory.check_task(lesson.task);
-  const auto& tasks = memory.tasks();
-  const bool known = std::any_of(tasks.begin(), tasks.end(), [&](const TaskRecord& record) {
-    return record.name == lesson.task;
-  });
-  if (!known || !is_threshold(*lesson.threshold)) {
+  if (!memory.find_task(lesson.task) || !is_threshold(*lesson.threshold)) {
     throw Error(Error::Kind::kUsage, fmt::format("task '{}': is not there, or cannot have this "
                                                  "threshold",
                                                  lesson.task));
@@ -87,40 +81,11 @@ bool take_lesson(Memory& memory, const Lesson& lesson, VectorView patches, Compu
     memory.set_threshold(lesson.task, *lesson.threshold);
     return false;
   }
-  LearnOptions options;
-  options.task = lesson.task;
-  if (!lesson.may_hold_out) options.hold_out = 0;
-  return learn_patches(memory, patches, options, lesson.time, compute);
-}
-
-std::optional<JournalMark> folded_mark(const Memory::Saved& saved, const std::string& path) {
-  if (saved.journal.empty()) return std::nullopt;
-  try {
-    return JournalMark::parse(saved.journal);
-  } catch (const Error& error) {
-    throw Error(Error::Kind::kDamaged, fmt::format("{}: {}", path, error.what()));
-  }
-}
-
-SavedMemory open_saved(const std::string& path) {
-  constexpr int kMostTries = 20;  // a service saves every few seconds at most
-  for (int tries = 1;; ++tries) {
-    const FileIdentity before(path);
-    Memory::Saved saved;
-    SavedMemory opened{Memory::open(path, &saved), {}, folded_mark(saved, path)};
-    JournalRecords found;
-    try {
-      found = read_journal(journal_of(path), journal_parent(saved.checksum), opened.folded);
-    } catch (const Error&) {
-      if (tries == kMostTries || FileIdentity(path) == before) throw;
-      continue;
-    }
-    // A journal that was begun anew in between belongs to the next file.
-    if (tries < kMostTries && !(FileIdentity(path) == before)) continue;
-    if (!found.records.empty()) opened.folded = found.mark;
-    opened.records = std::move(found.records);
-    return opened;
-  }
+  LearnHow how;
+  how.task = lesson.task;
+  how.p = kOnlineRatio;
+  how.time = lesson.time;
+  return learn_next(memory, patches, how, lesson.may_hold_out, compute);
 }
 
 Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<std::string>& records,

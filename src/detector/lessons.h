@@ -11,9 +11,8 @@
 #include <vector>
 
 #include "contcore/compute.h"
+#include "contcore/extractor.h"
 #include "contcore/memory.h"
-#include "detector/extractor.h"
-#include "memory/journal.h"
 
 namespace contcore {
 
@@ -39,20 +38,6 @@ void check_lesson(const Memory& memory, const Lesson& lesson);
 /// Makes a lesson part of the memory; `patches` are its image's. True if it was held out. The same
 /// lessons in the same order make the same memory.
 bool take_lesson(Memory& memory, const Lesson& lesson, VectorView patches, Compute& compute);
-
-/// A memory's file, and the records of its journal that are not in it.
-struct SavedMemory {
-  Memory memory;
-  std::vector<std::string> records;
-  /// What of the journal will be in the memory when it has taken the records up.
-  std::optional<JournalMark> folded;
-};
-
-/// Also while a service goes on writing both. Throws Error as Memory::open and read_journal.
-SavedMemory open_saved(const std::string& path);
-
-/// The mark that a memory's file bears. Throws Error (kDamaged).
-std::optional<JournalMark> folded_mark(const Memory::Saved& saved, const std::string& path);
 
 /// Takes up records. One that could not be learned when it came either was not acknowledged, and is
 /// left out and counted. Throws Error for one that this version cannot read.

@@ -95,7 +95,7 @@ std::vector<Bound> analyze_bound(const EvaluationOptions& data, const BoundOptio
       product.train.resize(std::min(product.train.size(), options.images));
     }
   }
-  Evaluation::Parts parts(few);
+  Evaluation::State parts(few);
   const std::size_t most = std::min(parts.products.size(), options.most_tasks);
   if (most < 2) throw Error(Error::Kind::kInput, "the bound is of at least two classes");
   FeatureStore all(parts.extractor.embedding().dimension, std::size_t{4} << 30);
@@ -123,14 +123,14 @@ std::vector<Likeness> analyze_compare(const EvaluationOptions& data,
                                       const std::vector<Setting>& settings,
                                       const Setting& reference, Compute& compute,
                                       const Progress& progress) {
-  Evaluation::Parts parts(data);
+  Evaluation::State parts(data);
   std::vector<std::unique_ptr<Method>> methods;
   methods.push_back(parts.method(reference));
   for (const Setting& setting : settings) methods.push_back(parts.method(setting));
   const std::size_t tasks = parts.schedule.size();
   const auto pieces = static_cast<double>(tasks * methods.size());
   for (std::size_t t = 0; t < tasks; ++t) {
-    const Evaluation::Parts::Task task = parts.task(t, compute);
+    const Evaluation::State::Task task = parts.task(t, compute);
     for (std::size_t i = 0; i < methods.size(); ++i) {
       const auto done = static_cast<double>(t * methods.size() + i);
       methods[i]->learn(task.features, compute,

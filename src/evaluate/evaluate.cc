@@ -11,6 +11,7 @@
 #include "base/rows.h"
 #include "contcore/error.h"
 #include "contcore/metrics.h"
+#include "detector/extract_files.h"
 #include "detector/in_order.h"
 #include "evaluate/evaluation.h"
 #include "evaluate/gallery.h"
@@ -116,16 +117,16 @@ Measures measure_class(const Method& method, const Product& product, std::size_t
 }  // namespace
 
 Evaluation::Evaluation(const EvaluationOptions& options)
-    : parts_(std::make_unique<Parts>(options)) {}
+    : state_(std::make_unique<State>(options)) {}
 Evaluation::~Evaluation() = default;
 Evaluation::Evaluation(Evaluation&&) noexcept = default;
 
-const Schedule& Evaluation::schedule() const { return parts_->schedule; }
-const std::vector<Product>& Evaluation::products() const { return parts_->products; }
+const Schedule& Evaluation::schedule() const { return state_->schedule; }
+const std::vector<Product>& Evaluation::products() const { return state_->products; }
 
 RunResult Evaluation::run(const Setting& setting, Compute& compute, const Progress& progress,
                           bool* from_cache) {
-  Parts& parts = *parts_;
+  State& parts = *state_;
   const std::unique_ptr<Method> method = parts.method(setting);
   const ResultCache results(parts.options.cache.empty() ? "" : parts.options.cache + "/results");
   const std::string key = parts.result_key(setting);
@@ -174,7 +175,7 @@ RunResult Evaluation::run(const Setting& setting, Compute& compute, const Progre
       result.tasks.back().push_back(parts.products[c].name);
       images += static_cast<double>(parts.products[c].train.size());
     }
-    const Parts::Task task = parts.task(s, compute, extracting);
+    const State::Task task = parts.task(s, compute, extracting);
     for (const auto& features : task.classes) result.train_seconds += features->seconds;
     Clock::time_point start = Clock::now();
     method->learn(task.features, compute, meter.piece(kLearnCost * images));

@@ -68,7 +68,7 @@ Ordered in_order(const EvaluationOptions& options) {
 }
 
 Extractor make_extractor(const EvaluationOptions& options, const std::string& backbone) {
-  return {Backbone(resolve_backbone(backbone), options.layers), options.geometry, PatchEmbedding{}};
+  return Extractor({backbone, options.layers, options.geometry});
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ std::vector<std::string> test_files(const Product& product) {
   return files;
 }
 
-Evaluation::Parts::Parts(const EvaluationOptions& given)
+Evaluation::State::State(const EvaluationOptions& given)
     : options(given),
       backbone(given.backbone.empty() ? default_backbone() : given.backbone),
       extractor(make_extractor(given, backbone)),
@@ -91,17 +91,17 @@ Evaluation::Parts::Parts(const EvaluationOptions& given)
   orders.resize(schedule.size());
 }
 
-std::shared_ptr<const ImageFeatures> Evaluation::Parts::train(std::size_t product, Compute& compute,
+std::shared_ptr<const ImageFeatures> Evaluation::State::train(std::size_t product, Compute& compute,
                                                               const Progress& progress) const {
   return cache.get(extractor, products[product].train, compute, progress);
 }
 
-std::shared_ptr<const ImageFeatures> Evaluation::Parts::test(std::size_t product, Compute& compute,
+std::shared_ptr<const ImageFeatures> Evaluation::State::test(std::size_t product, Compute& compute,
                                                              const Progress& progress) const {
   return cache.get(extractor, test_files(products[product]), compute, progress);
 }
 
-Evaluation::Parts::Task Evaluation::Parts::task(std::size_t t, Compute& compute,
+Evaluation::State::Task Evaluation::State::task(std::size_t t, Compute& compute,
                                                 const Extracting& extracting) {
   Task task;
   TaskFeatures& features = task.features;
@@ -131,7 +131,7 @@ Evaluation::Parts::Task Evaluation::Parts::task(std::size_t t, Compute& compute,
   return task;
 }
 
-std::unique_ptr<Method> Evaluation::Parts::method(const Setting& setting) const {
+std::unique_ptr<Method> Evaluation::State::method(const Setting& setting) const {
   if (setting.m == 0) throw Error(Error::Kind::kUsage, "m must be at least 1");
   if (!(setting.p > 0 && setting.p <= 1)) {
     throw Error(Error::Kind::kUsage, fmt::format("p is {}, but must be in (0, 1]", setting.p));
@@ -149,7 +149,7 @@ std::unique_ptr<Method> Evaluation::Parts::method(const Setting& setting) const 
   return make_method(setting.method, how);
 }
 
-std::string Evaluation::Parts::result_key(const Setting& setting) const {
+std::string Evaluation::State::result_key(const Setting& setting) const {
   std::string key = fmt::format("{} {} {} {} {}\n", setting.method, setting.m, setting.p, setting.q,
                                 setting.seed);
   for (const std::vector<std::size_t>& task : schedule) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "contcore/evaluate.h"
-#include "detector/extractor.h"
+#include "contcore/extractor.h"
 #include "detector/feature_store.h"
 #include "evaluate/feature_cache.h"
 #include "evaluate/method.h"
@@ -20,8 +20,8 @@ namespace contcore {
 /// The progress to report while the features of these files are extracted.
 using Extracting = std::function<Progress(const std::vector<std::string>&)>;
 
-struct Evaluation::Parts {
-  explicit Parts(const EvaluationOptions& options);
+struct Evaluation::State {
+  explicit State(const EvaluationOptions& options);
 
   /// The features of a task to learn; valid as long as the returned object.
   struct Task {

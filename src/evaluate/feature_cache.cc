@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "contcore/error.h"
+#include "detector/extract_files.h"
 #include "evaluate/leftovers.h"
 
 namespace contcore {
@@ -237,18 +238,18 @@ std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extracto
   std::optional<NpyWriter> writer;
   writer.emplace((fs::path(folder) / name).string(), extractor.embedding().dimension);
   std::size_t rows = 0;
-  for_images(extractor, files, 0, files.size(), compute, progress,
-             [&](std::size_t, Extracted& image) {
-               if (!image.patches) throw Error(Error::Kind::kInput, image.error);
-               Patches& patches = *image.patches;
-               rows += patches.vectors.rows();
-               writer->append(patches.vectors);
-               features->images.push_back({rows, patches.grid_width, patches.grid_height,
-                                           std::move(patches.input), patches.image_width,
-                                           patches.image_height});
-             });
+  extract_files(extractor, files, 0, files.size(), compute, progress,
+                [&](std::size_t, Extracted& image) {
+                  if (!image.patches) throw Error(Error::Kind::kInput, image.error);
+                  Patches& patches = *image.patches;
+                  rows += patches.vectors.rows();
+                  writer->append(patches.vectors);
+                  features->images.push_back({rows, patches.grid_width, patches.grid_height,
+                                              std::move(patches.input), patches.image_width,
+                                              patches.image_height});
+                });
   writer->finish();
-  extractor.rest();
+  extractor.release();
   features->seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const std::size_t bytes = rows * extractor.embedding().dimension * sizeof(float) + kHeaderBytes;

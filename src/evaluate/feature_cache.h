@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "contcore/compute.h"
+#include "contcore/extractor.h"
 #include "contcore/npy.h"
 #include "contcore/progress.h"
-#include "detector/extractor.h"
 
 namespace contcore {
 

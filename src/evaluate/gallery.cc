@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "detector/parts.h"
+#include "detector/heat_scale.h"
 #include "evaluate/masks.h"
 
 namespace contcore {

@@ -7,6 +7,7 @@
 
 #include "contcore/error.h"
 #include "contcore/greedy.h"
+#include "contcore/score.h"
 
 namespace contcore {
 namespace {
@@ -99,7 +100,7 @@ Scored VectorMethod::score(VectorView patches, std::size_t /*product*/, Compute&
 Scored score_patches(const NearestIndex& index, VectorView patches, Compute& compute) {
   Scored scored;
   scored.patches = index.search(patches, 1, compute, "patches").distances;
-  scored.score = *std::max_element(scored.patches.begin(), scored.patches.end());
+  scored.score = image_score(scored.patches);
   return scored;
 }
 

@@ -170,20 +170,20 @@ NetworkInput prepare(const Image& image, const Geometry& geometry) {
   return input;
 }
 
-Map to_original(const Map& map, const NetworkInput& input, const Image& image) {
+Map to_original(const Map& map, const NetworkInput& input, std::size_t width, std::size_t height) {
   check_map(map);
-  Map out{image.width, image.height, std::vector<float>(image.width * image.height)};
-  const std::vector<Place> rows = places(image.height, input.top, input.bottom, map.height);
-  const std::vector<Place> cols = places(image.width, input.left, input.right, map.width);
+  Map out{width, height, std::vector<float>(width * height)};
+  const std::vector<Place> rows = places(height, input.top, input.bottom, map.height);
+  const std::vector<Place> cols = places(width, input.left, input.right, map.width);
   std::vector<float> blend(map.width);
-  for (std::size_t y = 0; y < image.height; ++y) {
+  for (std::size_t y = 0; y < height; ++y) {
     if (!rows[y].seen) continue;
     const float* const low = map.values.data() + rows[y].low * map.width;
     const float* const high = map.values.data() + rows[y].high * map.width;
     const float part = rows[y].part;
     for (std::size_t x = 0; x < map.width; ++x) blend[x] = low[x] + part * (high[x] - low[x]);
-    float* const to = out.values.data() + y * image.width;
-    for (std::size_t x = 0; x < image.width; ++x) {
+    float* const to = out.values.data() + y * width;
+    for (std::size_t x = 0; x < width; ++x) {
       const Place& place = cols[x];
       const float left = blend[place.low];
       if (place.seen) to[x] = left + place.part * (blend[place.high] - left);

@@ -67,7 +67,9 @@ void Memory::hold_out(VectorView patches, std::span<const std::size_t> ends,
   check_ends(patches, ends, task);
   const auto index = static_cast<std::int32_t>(*known);
   Calibration next = state_->calibration.copy();
-  const std::vector<Vectors> shells = shells_of(state_->contents->store, index);
+  // None to be held out, and there is nothing to search for.
+  const std::vector<Vectors> shells =
+      ends.empty() ? std::vector<Vectors>() : shells_of(state_->contents->store, index);
   std::vector<NearestIndex> searched;
   for (const Vectors& shell : shells) searched.emplace_back(shell.view(), compute);
   std::vector<HeldOut> images;

@@ -139,14 +139,14 @@ std::vector<std::uint8_t> bytes_of(const File& file, const std::string& path,
 
 // How many of its records the memory has already.
 std::size_t records_in_memory(const JournalContent& content,
-                              const std::optional<JournalMark>& folded, const std::string& path) {
+                              const std::optional<JournalMark>& applied, const std::string& path) {
   if (!content.stale) return 0;
   const std::size_t records = content.records.size();
   if (records == 0 && !content.damaged) return 0;
-  if (folded && folded->parent == content.parent && folded->records <= records &&
+  if (applied && applied->parent == content.parent && applied->records <= records &&
       !content.damaged) {
-    const auto first = static_cast<std::size_t>(folded->records);
-    if (first == 0 || content.checksums[first - 1] == folded->last) return first;
+    const auto first = static_cast<std::size_t>(applied->records);
+    if (first == 0 || content.checksums[first - 1] == applied->last) return first;
   }
   refuse(path, fmt::format("holds {} lesson{} learned into another version of this memory than the "
                            "one that is here; put that version back, or move the journal away to "
@@ -158,10 +158,10 @@ std::uint32_t last_of(const JournalContent& content) {
   return content.checksums.empty() ? 0 : content.checksums.back();
 }
 
-JournalRecords records_of(const JournalContent& content, const std::optional<JournalMark>& folded,
+JournalRecords records_of(const JournalContent& content, const std::optional<JournalMark>& applied,
                           const std::string& path) {
   JournalRecords found;
-  for (std::size_t i = records_in_memory(content, folded, path); i < content.records.size(); ++i) {
+  for (std::size_t i = records_in_memory(content, applied, path); i < content.records.size(); ++i) {
     found.records.emplace_back(content.records[i].begin(), content.records[i].end());
   }
   found.torn = content.torn;
@@ -172,11 +172,12 @@ JournalRecords records_of(const JournalContent& content, const std::optional<Jou
 }  // namespace
 
 JournalRecords read_journal(const std::string& path, const JournalParent& parent,
-                            const std::optional<JournalMark>& folded, const JournalLimits& limits) {
+                            const std::optional<JournalMark>& applied,
+                            const JournalLimits& limits) {
   const File file = open_journal(path, O_RDONLY);
   if (!file.is_open()) return {};
   const std::vector<std::uint8_t> bytes = bytes_of(file, path, limits);
-  return records_of(parse_journal(bytes, parent, limits, path), folded, path);
+  return records_of(parse_journal(bytes, parent, limits, path), applied, path);
 }
 
 Journal::Journal(const std::string& path, const JournalLimits& limits)
@@ -187,7 +188,7 @@ Journal::Journal(const std::string& path, const JournalLimits& limits)
 Journal::~Journal() = default;
 
 Journal::Opened Journal::open(const std::string& path, const JournalParent& parent,
-                              const std::optional<JournalMark>& folded,
+                              const std::optional<JournalMark>& applied,
                               const JournalLimits& limits) {
   Opened opened;
   opened.journal.reset(new Journal(path, limits));
@@ -199,14 +200,14 @@ Journal::Opened Journal::open(const std::string& path, const JournalParent& pare
   }
   const std::vector<std::uint8_t> bytes = bytes_of(journal.file_, path, limits);
   const JournalContent content = parse_journal(bytes, parent, limits, path);
-  JournalRecords found = records_of(content, folded, path);
+  JournalRecords found = records_of(content, applied, path);
   opened.torn = found.torn;
   if (content.good_bytes < kHeaderBytes || (content.stale && content.records.empty())) {
     journal.begin(parent);
     return opened;
   }
   for (std::size_t i = 0; i + found.records.size() < content.records.size(); ++i) {
-    opened.folded.emplace_back(content.records[i].begin(), content.records[i].end());
+    opened.applied.emplace_back(content.records[i].begin(), content.records[i].end());
   }
   opened.records = std::move(found.records);
   journal.go_on(content, bytes.size() > content.good_bytes);

@@ -82,13 +82,13 @@ struct JournalRecords {
   JournalMark mark;   ///< of the memory when it has them
 };
 
-/// The records for the memory whose file has the checksum `parent`, and has those of `folded` in it
-/// already; none when there is no journal. They are all of a journal with that parent, and those
-/// behind `folded` of the one that names. Any other journal that holds records is Error (kInput):
+/// The records for the memory whose file has the checksum `parent`, and has those of `applied` in
+/// it already; none when there is no journal. They are all of a journal with that parent, and those
+/// behind `applied` of the one that names. Any other journal that holds records is Error (kInput):
 /// they were acknowledged, and only a person can say what is to become of them. Changes nothing.
 /// Otherwise throws as parse_journal.
 JournalRecords read_journal(const std::string& path, const JournalParent& parent,
-                            const std::optional<JournalMark>& folded,
+                            const std::optional<JournalMark>& applied,
                             const JournalLimits& limits = {});
 
 /// One writer, made sure of by a lock; its calls must not overlap.
@@ -96,7 +96,7 @@ class Journal {
  public:
   struct Opened {
     std::unique_ptr<Journal> journal;
-    std::vector<std::string> folded;   ///< that the memory has already
+    std::vector<std::string> applied;  ///< that the memory has already
     std::vector<std::string> records;  ///< to be replayed, in order
     bool torn = false;  ///< a last write that a power cut had interrupted was cut off
   };
@@ -106,7 +106,7 @@ class Journal {
   /// Error as that, and kInput when another service has it or it cannot be written; nothing is
   /// deleted then.
   static Opened open(const std::string& path, const JournalParent& parent,
-                     const std::optional<JournalMark>& folded = {},
+                     const std::optional<JournalMark>& applied = {},
                      const JournalLimits& limits = {});
   ~Journal();
   Journal(const Journal&) = delete;

@@ -13,13 +13,17 @@ namespace {
 struct KnownRule {
   Consolidate::Rule rule;
   const char* name;
+  const char* words;  // q stands in {}
   std::unique_ptr<const Rule> (*make)(const Consolidate&);
 };
 
 // In the order of Consolidate::Rule.
 constexpr std::array kRules = {
-    KnownRule{Consolidate::Rule::kShare, "share", make_share_rule},
-    KnownRule{Consolidate::Rule::kPaper, "paper", make_paper_rule},
+    KnownRule{Consolidate::Rule::kShare, "share",
+              "share: every task keeps an equal part, the first of its own order", make_share_rule},
+    KnownRule{Consolidate::Rule::kPaper, "paper",
+              "paper, q {}: the memory is sampled again, whatever task vectors are of",
+              make_paper_rule},
 };
 
 }  // namespace
@@ -29,6 +33,10 @@ std::unique_ptr<const Rule> make_rule(const Consolidate& how) {
 }
 
 const char* Consolidate::name() const { return kRules[static_cast<std::size_t>(rule)].name; }
+
+std::string Consolidate::text() const {
+  return fmt::format(fmt::runtime(kRules[static_cast<std::size_t>(rule)].words), q);
+}
 
 Consolidate::Rule Consolidate::parse(const std::string& name) {
   std::string known;

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "contcore/error.h"
-#include "serve/api_parts.h"
+#include "serve/api_common.h"
 #include "serve/clock.h"
 #include "serve/service.h"
 
@@ -18,7 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kJsonBytes = 16 << 10;
-constexpr std::size_t kClerkQueue = 512;
+constexpr std::size_t kQueryQueue = 512;
 constexpr std::size_t kLearnerQueue = 64;
 // Learning stands back behind inspections: a tenth of a core's time while both cores are busy.
 constexpr int kLearnerNice = 10;
@@ -45,15 +45,15 @@ bool is_own_host(std::string_view host) {
 
 }  // namespace
 
-Api::Api(const ServiceOptions& options, Line& line, Store& store)
-    : options_(options), line_(line), store_(store), routes_(routes(options.http.body)) {
+Api::Api(const ServiceOptions& options, LiveMemory& line, Store& store)
+    : options_(options), live_(line), store_(store), routes_(routes(options.http.body)) {
   if (options.rate > 0) rate_.emplace(options.rate, std::max(1.0, 2 * options.rate));
-  store_.learned_up_to(images_in(*line_.memory()));
-  for (const auto& [id, time] : line_.good()) {
+  store_.learned_up_to(images_in(*live_.memory()));
+  for (const auto& [id, time] : live_.good()) {
     store_.pass_over(id);
     note_good(id, with_milliseconds(time));
   }
-  line_.before_fold([this] { store_good(); });
+  live_.before_checkpoint([this] { store_good(); });
   take_over_thresholds();
   try {
     store_good();
@@ -66,8 +66,8 @@ Api::Api(const ServiceOptions& options, Line& line, Store& store)
   how.most = options.queue;
   inspectors_ = std::make_unique<Executor>(how);
   how.threads = 1;
-  how.most = kClerkQueue;
-  clerk_ = std::make_unique<Executor>(how);
+  how.most = kQueryQueue;
+  query_ = std::make_unique<Executor>(how);
   how.crew = cores;
   how.most = kLearnerQueue;
   how.nice = kLearnerNice;
@@ -83,7 +83,7 @@ Api::~Api() { finish(); }
 
 void Api::finish() {
   inspectors_->finish();
-  clerk_->finish();
+  query_->finish();
   learner_->finish();
   keeper_->finish();
 }
@@ -97,35 +97,35 @@ std::vector<Api::Route> Api::routes(std::size_t image) {
   const std::string_view v1 = "v1";
   const std::string_view seen = "inspections";
   return {
-      {"GET", {}, &Api::page, kClerk, open, 0},
+      {"GET", {}, &Api::page, kQuery, open, 0},
       {"GET", {"health"}, &Api::health, kAtOnce, open, 0},
       {"GET", {"ready"}, &Api::ready, kAtOnce, open, 0},
-      {"GET", {"metrics"}, &Api::metrics, kClerk, look, 0},
-      {"GET", {v1, "status"}, &Api::status, kClerk, look, 0},
-      {"GET", {v1, "tasks"}, &Api::tasks, kClerk, look, 0},
-      {"GET", {v1, "tasks", any, "scores"}, &Api::scores, kClerk, look, 0},
+      {"GET", {"metrics"}, &Api::metrics, kQuery, look, 0},
+      {"GET", {v1, "status"}, &Api::status, kQuery, look, 0},
+      {"GET", {v1, "tasks"}, &Api::tasks, kQuery, look, 0},
+      {"GET", {v1, "tasks", any, "scores"}, &Api::scores, kQuery, look, 0},
       {"PUT",
        {v1, "tasks", any, "threshold"},
        &Api::set_threshold,
        kLearner,
        Role::kAdmin,
        kJsonBytes},
-      {"GET", {v1, "history"}, &Api::history, kClerk, look, 0},
+      {"GET", {v1, "history"}, &Api::history, kQuery, look, 0},
       {"POST", {v1, seen}, &Api::inspect, kInspector, look, image},
-      {"GET", {v1, seen}, &Api::inspections, kClerk, look, 0},
-      {"GET", {v1, seen, any}, &Api::inspection, kClerk, look, 0},
-      {"GET", {v1, seen, any, "image"}, &Api::image, kClerk, look, 0},
-      {"GET", {v1, seen, any, "map"}, &Api::map, kClerk, look, 0},
-      {"GET", {v1, seen, any, "outline"}, &Api::outline, kClerk, look, 0},
+      {"GET", {v1, seen}, &Api::inspections, kQuery, look, 0},
+      {"GET", {v1, seen, any}, &Api::inspection, kQuery, look, 0},
+      {"GET", {v1, seen, any, "image"}, &Api::image, kQuery, look, 0},
+      {"GET", {v1, seen, any, "map"}, &Api::map, kQuery, look, 0},
+      {"GET", {v1, seen, any, "outline"}, &Api::outline, kQuery, look, 0},
       {"POST", {v1, seen, any, "feedback"}, &Api::feedback, kLearner, learn, kJsonBytes},
       {"POST", {v1, "tasks", any, "images"}, &Api::learn_image, kLearner, learn, image},
-      {"POST", {v1, "jobs"}, &Api::create_job, kClerk, learn, kJsonBytes},
+      {"POST", {v1, "jobs"}, &Api::create_job, kQuery, learn, kJsonBytes},
       {"POST", {v1, "jobs", any, "images"}, &Api::job_image, kInspector, learn, image},
-      {"POST", {v1, "jobs", any, "start"}, &Api::start_job, kClerk, learn, kJsonBytes},
-      {"GET", {v1, "jobs"}, &Api::jobs, kClerk, look, 0},
-      {"GET", {v1, "jobs", any}, &Api::job, kClerk, look, 0},
-      {"DELETE", {v1, "jobs", any}, &Api::cancel_job, kClerk, learn, kJsonBytes},
-      {"GET", {any}, &Api::page, kClerk, open, 0},
+      {"POST", {v1, "jobs", any, "start"}, &Api::start_job, kQuery, learn, kJsonBytes},
+      {"GET", {v1, "jobs"}, &Api::jobs, kQuery, look, 0},
+      {"GET", {v1, "jobs", any}, &Api::job, kQuery, look, 0},
+      {"DELETE", {v1, "jobs", any}, &Api::cancel_job, kQuery, learn, kJsonBytes},
+      {"GET", {any}, &Api::page, kQuery, open, 0},
   };
 }
 
@@ -234,7 +234,7 @@ Executor& Api::executor_of(const Route& route) const {
     case Where::kLearner:
       return *learner_;
     default:
-      return *clerk_;
+      return *query_;
   }
 }
 
@@ -242,7 +242,7 @@ Executor& Api::executor_of(const Route& route) const {
 // mostly done sooner than asked.
 bool Api::is_for_nobody(const Route& route, const HttpReply& reply) {
   const bool is_much =
-      route.where != Where::kClerk || route.handler == &Api::map || route.handler == &Api::outline;
+      route.where != Where::kQuery || route.handler == &Api::map || route.handler == &Api::outline;
   return is_much && reply.client_has_left();
 }
 

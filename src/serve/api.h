@@ -19,7 +19,7 @@
 #include "serve/executor.h"
 #include "serve/http.h"
 #include "serve/jobs.h"
-#include "serve/line.h"
+#include "serve/live_memory.h"
 #include "serve/metrics.h"
 #include "serve/rate_limit.h"
 #include "serve/store.h"
@@ -32,7 +32,7 @@ struct ServiceOptions;
 
 class Api {
  public:
-  Api(const ServiceOptions& options, Line& line, Store& store);
+  Api(const ServiceOptions& options, LiveMemory& line, Store& store);
   ~Api();
 
   /// For the HTTP server.
@@ -54,7 +54,7 @@ class Api {
   using Handler = HttpResponse (Api::*)(const HttpRequest&, const Params&, Compute&);
   enum class Where {
     kAtOnce,  // on the server's thread, behind nobody
-    kClerk,
+    kQuery,
     kInspector,
     kLearner
   };
@@ -131,7 +131,7 @@ class Api {
   void resume_learning(Compute& compute);
 
   const ServiceOptions& options_;
-  Line& line_;
+  LiveMemory& live_;
   Store& store_;
   Jobs jobs_;
   Metrics metrics_;
@@ -152,7 +152,7 @@ class Api {
   std::chrono::steady_clock::time_point sampled_;
 
   std::unique_ptr<Executor> inspectors_;
-  std::unique_ptr<Executor> clerk_;
+  std::unique_ptr<Executor> query_;
   std::unique_ptr<Executor> learner_;
   std::unique_ptr<Executor> keeper_;  // last: it keeps what the others leave
 };

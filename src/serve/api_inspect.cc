@@ -6,8 +6,9 @@
 
 #include "base/file.h"
 #include "contcore/error.h"
+#include "detector/heat_scale.h"
 #include "image/opencv.h"
-#include "serve/api_parts.h"
+#include "serve/api_common.h"
 #include "serve/clock.h"
 #include "serve/service.h"
 
@@ -45,7 +46,7 @@ std::string label(const HttpRequest& request, const char* name, std::size_t long
 
 Patches Api::extract(const Image& picture, Compute& compute) const {
   try {
-    return line_.extractor().extract(picture, compute);
+    return live_.extractor().extract(picture, compute);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kInput) throw;
     throw Refusal{422, error.what()};
@@ -76,14 +77,11 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& t
   const Clock::time_point start = Clock::now();
   const Image picture = decode(bytes);
   {
-    const auto memory = line_.memory();
+    const auto memory = live_.memory();
     if (memory->size() == 0) {
       throw Refusal{409, "the memory is empty; learn good images first"};
     }
-    const auto& tasks = memory->tasks();
-    if (!task.empty() && std::none_of(tasks.begin(), tasks.end(), [&](const TaskRecord& record) {
-          return record.name == task;
-        })) {
+    if (!task.empty() && !memory->find_task(task)) {
       throw Refusal{400, fmt::format("there is no task '{}'", task)};
     }
   }
@@ -91,7 +89,7 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& t
   StoredInspection row;
   std::vector<float> distances;
   {
-    const auto memory = line_.memory();  // held for the search alone
+    const auto memory = live_.memory();  // held for the search alone
     distances = memory->distances(patches.vectors.view(), compute);
     InspectOptions options;
     options.false_alarms = options_.false_alarms;
@@ -130,7 +128,7 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& t
 }
 
 bool Api::inspect_file(const std::string& path, const std::string& name, WatchHooks::Done done) {
-  const bool empty = line_.memory()->size() == 0;
+  const bool empty = live_.memory()->size() == 0;
   if (empty && !said_empty_ && options_.note) {
     options_.note(
         fmt::format("{}: waits, and others with it: the memory is empty; learn good "
@@ -274,10 +272,10 @@ Api::Layers Api::layers(const StoredInspection& row) {
     return std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(pixels) * scale));
   };
   const Image small = blank_image(side(row.width), side(row.height));
-  const NetworkInput input = prepare(small, line_.extractor().geometry());
+  const NetworkInput input = prepare(small, live_.extractor().geometry());
   Layers result{
       to_original(anomaly_map(kept->patches, kept->grid_w, kept->grid_h, input.width, input.height),
-                  input, small),
+                  input, small.width, small.height),
       0};
   const float peak = *std::max_element(result.map.values.begin(), result.map.values.end());
   result.level = outline_level(row.score, row.threshold, peak);

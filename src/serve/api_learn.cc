@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "contcore/error.h"
-#include "serve/api_parts.h"
+#include "serve/api_common.h"
 #include "serve/clock.h"
 #include "serve/service.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kFoldAfter = 16;  // images; replaying them must not make a start slow
+constexpr std::size_t kCheckpointAfter = 16;  // images; replaying them must not make a start slow
 constexpr auto kQuiet = std::chrono::seconds(2);
 constexpr auto kSampleEvery = std::chrono::minutes(10);
 constexpr auto kTryAgain = std::chrono::seconds(5);
@@ -51,7 +51,7 @@ void Api::resume_learning(Compute& compute) {
     if (stopped_.empty()) return;
   }
   try {
-    line_.fold(compute);
+    live_.checkpoint(compute);
   } catch (const Error& error) {
     stop_learning(error.what());
     throw Refusal{503, fmt::format("nothing is learned: {}", error.what())};
@@ -76,13 +76,13 @@ bool Api::take(const Lesson& lesson, VectorView patches, Compute& compute) {
     throw Refusal{413, "the image has too many bytes to be learned"};
   }
   try {
-    check_lesson(*line_.memory(), lesson);
+    check_lesson(*live_.memory(), lesson);
   } catch (const Error& error) {
     throw Refusal{400, error.what()};
   }
   bool held = false;
   try {
-    held = line_.take(lesson, patches, compute);
+    held = live_.take(lesson, patches, compute);
   } catch (const Error& error) {
     stop_learning(error.what());
     throw Refusal{503, fmt::format("nothing is learned: {}", error.what())};
@@ -95,9 +95,9 @@ bool Api::take(const Lesson& lesson, VectorView patches, Compute& compute) {
   if (!lesson.threshold) {
     metrics_.counter("contcore_learned_images_total", "Images learned one at a time").add();
   }
-  if (line_.unsaved() >= kFoldAfter) {
+  if (live_.unsaved() >= kCheckpointAfter) {
     try {
-      line_.fold(compute);
+      live_.checkpoint(compute);
       sample();
     } catch (const Error& error) {
       stop_learning(error.what());  // the image itself is safe in the journal
@@ -109,7 +109,7 @@ bool Api::take(const Lesson& lesson, VectorView patches, Compute& compute) {
 // What the journal says of an inspection the store is to say too, sooner or later: it does before
 // the journal is begun anew.
 void Api::note_good(std::int64_t id, const std::string& time) {
-  const std::uint64_t images = images_in(*line_.memory());
+  const std::uint64_t images = images_in(*live_.memory());
   const std::lock_guard<std::mutex> lock(mutex_);
   good_.insert_or_assign(id, Store::CalledGood{time, images});
 }
@@ -137,9 +137,9 @@ void Api::idle(Compute& compute) {
     quiet = since > kQuiet && (stopped_.empty() || since > kTryAgain);
     due = Clock::now() - sampled_ > kSampleEvery;
   }
-  if (quiet && line_.unsaved() > 0) {
+  if (quiet && live_.unsaved() > 0) {
     try {
-      line_.fold(compute);
+      live_.checkpoint(compute);
       const std::lock_guard<std::mutex> lock(mutex_);
       stopped_.clear();
     } catch (const Error& error) {
@@ -151,16 +151,13 @@ void Api::idle(Compute& compute) {
 }
 
 HttpResponse Api::learn_image(const HttpRequest& request, const Params& params, Compute& compute) {
-  const std::string& name = task_name(params[0], *line_.memory());
+  const std::string& name = task_name(params[0], *live_.memory());
   Lesson lesson;
   lesson.task = name;
   lesson.image = image_of(request);
   const bool held = learn(lesson, compute);
-  const auto memory = line_.memory();
-  const auto& tasks = memory->tasks();
-  const auto found = std::find_if(tasks.begin(), tasks.end(),
-                                  [&](const TaskRecord& task) { return task.name == name; });
-  const auto t = static_cast<std::size_t>(found - tasks.begin());
+  const auto memory = live_.memory();
+  const std::size_t t = memory->find_task(name).value();
   return json_response(201,
                        {{"task", this->task(*memory, t, memory->states()[t])}, {"held_out", held}});
 }
@@ -200,7 +197,7 @@ HttpResponse Api::create_job(const HttpRequest& request, const Params& /*params*
   const Json body = object_of(request);
   if (!body.contains("task") || !body["task"].is_string()) throw Refusal{400, "give a task"};
   const std::string task = body["task"].get<std::string>();
-  const auto memory = line_.memory();
+  const auto memory = live_.memory();
   const auto job = jobs_.create(task_name(task, *memory), memory->dimension());
   if (!job) {
     throw Refusal{503,
@@ -255,7 +252,7 @@ HttpResponse Api::start_job(const HttpRequest& /*request*/, const Params& params
     } catch (const Refusal&) {
       // The job will say so itself.
     }
-    if (const auto reason = job->learn(line_, compute)) {
+    if (const auto reason = job->learn(live_, compute)) {
       stop_learning(*reason);
     } else if (job->state().state == "done") {
       metrics_.counter("contcore_jobs_total", "Tasks learned by jobs").add();

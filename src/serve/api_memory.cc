@@ -5,7 +5,7 @@
 
 #include "base/peak_memory.h"
 #include "contcore/error.h"
-#include "serve/api_parts.h"
+#include "serve/api_common.h"
 #include "serve/assets.h"
 #include "serve/clock.h"
 #include "serve/service.h"
@@ -35,11 +35,8 @@ Json as_json(const std::optional<Threshold>& threshold) {
 }
 
 std::size_t index_of(const Memory& memory, const std::string& name) {
-  const auto& tasks = memory.tasks();
-  const auto found = std::find_if(tasks.begin(), tasks.end(),
-                                  [&](const TaskRecord& task) { return task.name == name; });
-  if (found == tasks.end()) throw Refusal{404, fmt::format("there is no task '{}'", name)};
-  return static_cast<std::size_t>(found - tasks.begin());
+  if (const auto task = memory.find_task(name)) return *task;
+  throw Refusal{404, fmt::format("there is no task '{}'", name)};
 }
 
 }  // namespace
@@ -75,7 +72,7 @@ HttpResponse Api::metrics(const HttpRequest& /*request*/, const Params& /*params
                           Compute& /*compute*/) {
   Metrics of_tasks(kMostTaskSeries);  // made anew, so that a task that is gone is not shown
   {
-    const auto memory = line_.memory();
+    const auto memory = live_.memory();
     const std::vector<TaskState> states = memory->states();
     const std::size_t shown = std::min(states.size(), kMostTaskSeries);
     for (std::size_t t = 0; t < shown; ++t) {
@@ -105,7 +102,7 @@ HttpResponse Api::metrics(const HttpRequest& /*request*/, const Params& /*params
   metrics_.gauge("contcore_waiting", "Inspections that wait")
       .set(static_cast<double>(inspectors_->waiting()));
   metrics_.gauge("contcore_unsaved_images", "Images learned that are in the journal alone")
-      .set(static_cast<double>(line_.unsaved()));
+      .set(static_cast<double>(live_.unsaved()));
   metrics_.gauge("contcore_own_memory_bytes", "Memory the process has taken")
       .set(static_cast<double>(own_memory()));
   HttpResponse response;
@@ -130,7 +127,7 @@ HttpResponse Api::status(const HttpRequest& request, const Params& /*params*/,
     unkept = unkept_;
     learning = learning_;
   }
-  const auto memory = line_.memory();
+  const auto memory = live_.memory();
   return json_response(
       200, {{"version", options_.version},
             {"role", kRoles[static_cast<std::size_t>(role)]},
@@ -140,7 +137,7 @@ HttpResponse Api::status(const HttpRequest& request, const Params& /*params*/,
               {"dimension", memory->dimension()},
               {"rule", memory->consolidation().name()},
               {"certificate", memory->size() == 0 ? Json(nullptr) : finite(memory->certificate())},
-              {"backbone", backbone_text(*memory)}}},
+              {"backbone", backbone_text(memory->source)}}},
             {"tasks", memory->tasks().size()},
             {"learning",
              {{"state", !stopped.empty() ? "stopped"
@@ -172,7 +169,7 @@ Json Api::task(const Memory& memory, std::size_t t, const TaskState& state) {
 
 HttpResponse Api::tasks(const HttpRequest& /*request*/, const Params& /*params*/,
                         Compute& /*compute*/) {
-  const auto memory = line_.memory();
+  const auto memory = live_.memory();
   const std::vector<TaskState> states = memory->states();
   Json list = Json::array();
   for (std::size_t t = 0; t < states.size(); ++t) list.push_back(task(*memory, t, states[t]));
@@ -181,7 +178,7 @@ HttpResponse Api::tasks(const HttpRequest& /*request*/, const Params& /*params*/
 
 HttpResponse Api::scores(const HttpRequest& /*request*/, const Params& params,
                          Compute& /*compute*/) {
-  const auto memory = line_.memory();
+  const auto memory = live_.memory();
   const std::size_t task = index_of(*memory, params[0]);
   const auto threshold = memory->threshold(task, options_.false_alarms);
   return json_response(200, {{"task", params[0]},
@@ -207,12 +204,12 @@ HttpResponse Api::set_threshold(const HttpRequest& request, const Params& params
     }
   }
   if (set.score && set.false_alarms) throw Refusal{400, "give a score or a rate, not both"};
-  index_of(*line_.memory(), params[0]);
+  index_of(*live_.memory(), params[0]);
   Lesson lesson;
   lesson.task = params[0];
   lesson.threshold = set;
   take(lesson, {}, compute);
-  const auto memory = line_.memory();
+  const auto memory = live_.memory();
   const std::size_t task = index_of(*memory, params[0]);
   return json_response(200, this->task(*memory, task, memory->states()[task]));
 }
@@ -234,7 +231,7 @@ void Api::take_over_thresholds() {
       set.false_alarms = kept["false_alarms"].get<double>();
     }
     try {
-      line_.take(lesson, {}, compute);
+      live_.take(lesson, {}, compute);
       store_.erase(key);
     } catch (const Error& error) {
       // The task is not there, or the disk is full: the next start will try again.
@@ -270,7 +267,7 @@ HttpResponse Api::history(const HttpRequest& request, const Params& /*params*/,
 }
 
 void Api::sample() {
-  const auto memory = line_.memory();
+  const auto memory = live_.memory();
   const std::vector<TaskState> states = memory->states();
   std::vector<TaskSample> samples;
   for (std::size_t t = 0; t < std::min<std::size_t>(states.size(), 1000); ++t) {

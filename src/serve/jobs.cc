@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "contcore/error.h"
+#include "detector/hold_out.h"
 #include "serve/clock.h"
 
 namespace contcore {
@@ -14,8 +15,6 @@ namespace {
 
 constexpr std::size_t kMostJobs = 100;
 constexpr std::size_t kMostImages = 20000;
-constexpr std::size_t kHeldOutEvery = 5;
-constexpr std::size_t kMostHeldOut = 64;
 constexpr std::size_t kInMemory = std::size_t{512} << 20;  // bytes of features; beyond: on disk
 
 }  // namespace
@@ -30,8 +29,7 @@ std::size_t memory_for_jobs() {
 Job::Job(std::uint64_t id, std::string task, std::size_t dimension,
          std::shared_ptr<FeatureRoom> room, JobClock now)
     : now_(std::move(now)),
-      features_(std::make_unique<FeatureStore>(dimension, kInMemory, room)),
-      held_(std::make_unique<FeatureStore>(dimension, kInMemory / 8, room)),
+      set_(std::make_unique<TrainingSetBuilder>(dimension, kInMemory, kInMemory / 8, room)),
       touched_(now_()) {
   state_.id = id;
   state_.task = std::move(task);
@@ -47,19 +45,15 @@ JobState Job::state() const {
 bool Job::take(VectorView patches) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (state_.state != "receiving" || state_.received >= kMostImages) return false;
-  const bool hold =
-      state_.received % kHeldOutEvery == kHeldOutEvery - 1 && held_ends_.size() < kMostHeldOut;
-  FeatureStore& into = hold ? *held_ : *features_;
   try {
-    into.append(patches.row(0, nullptr), patches.rows);
+    if (is_next_held_out(state_.received, set_->held())) {
+      set_->hold_out(patches);
+    } else {
+      set_->learn(patches);
+    }
   } catch (const Error& error) {
     end_locked("failed", error.what());
     throw;
-  }
-  if (hold) {
-    held_ends_.push_back(held_->rows());
-  } else {
-    ++learned_;
   }
   ++state_.received;
   touched_ = now_();
@@ -134,11 +128,10 @@ void Job::end_locked(const std::string& state, const std::string& error) {
   state_.error = error;
   state_.finished = utc_now();
   if (state == "done") state_.progress = 1;
-  features_.reset();
-  held_.reset();
+  set_.reset();
 }
 
-std::optional<std::string> Job::learn(Line& line, Compute& compute) {
+std::optional<std::string> Job::learn(LiveMemory& line, Compute& compute) {
   const auto progress = [this](double done) {
     const std::lock_guard<std::mutex> lock(mutex_);
     state_.progress = std::max(state_.progress, std::min(done, 1.0));
@@ -146,8 +139,7 @@ std::optional<std::string> Job::learn(Line& line, Compute& compute) {
   };
   try {
     if (stop_) throw Error(Error::Kind::kCancelled, "stopped");
-    line.learn_batch({features_->view(), learned_, held_->view(), held_ends_}, state().task,
-                     compute, progress);
+    line.learn_batch(set_->view(), state().task, compute, progress);
     end("done", "");
   } catch (const Error& error) {
     const bool cancelled = error.kind() == Error::Kind::kCancelled;

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "contcore/vectors.h"
-#include "detector/feature_store.h"
-#include "serve/line.h"
+#include "detector/learning.h"
+#include "serve/live_memory.h"
 
 namespace contcore {
 
@@ -78,7 +78,7 @@ class Job {
 
   /// Learns into the line, if the job is still to be learned. Does not throw. Returns why the disk
   /// did not take it, if that is why it failed.
-  std::optional<std::string> learn(Line& line, Compute& compute);
+  std::optional<std::string> learn(LiveMemory& line, Compute& compute);
 
  private:
   void end(const std::string& state, const std::string& error);
@@ -89,10 +89,7 @@ class Job {
   mutable std::mutex mutex_;
   JobState state_;
   std::atomic<bool> stop_ = false;
-  std::unique_ptr<FeatureStore> features_;
-  std::unique_ptr<FeatureStore> held_;
-  std::vector<std::size_t> held_ends_;
-  std::size_t learned_ = 0;
+  std::unique_ptr<TrainingSetBuilder> set_;
   std::chrono::steady_clock::time_point touched_;
 };
 

@@ -32,7 +32,7 @@ ServiceOptions checked(ServiceOptions options) {
   return options;
 }
 
-Line open_line(const LineOptions& options) {
+LiveMemory open_memory(const LiveMemoryOptions& options) {
   Compute compute;
   return {options, compute};
 }
@@ -48,26 +48,26 @@ std::string place_for_store(const std::string& memory) {
 
 }  // namespace
 
-class Service::Work {
+class Service::State {
  public:
-  explicit Work(const ServiceOptions& given)
+  explicit State(const ServiceOptions& given)
       : options_(checked(given)),
-        line_(open_line(options_.line)),
-        store_(place_for_store(line_.path()), options_.retention),
-        api_(options_, line_, store_),
+        live_(open_memory(options_.memory)),
+        store_(place_for_store(live_.path()), options_.retention),
+        api_(options_, live_, store_),
         server_(
             options_.address, options_.port, options_.http,
             [this](const HttpRequest& head) { return api_.admit(head); },
             [this](HttpRequest&& request, HttpReply reply) {
               api_.handle(std::move(request), std::move(reply));
             }) {
-    if (options_.note && !line_.remark().empty()) options_.note(line_.remark());
+    if (options_.note && !live_.remark().empty()) options_.note(live_.remark());
     if (!options_.watch.empty()) {
       watch_ = start_watch();
     }
   }
 
-  ~Work() {
+  ~State() {
     try {
       stop();
     } catch (const std::exception& error) {
@@ -83,7 +83,7 @@ class Service::Work {
     server_.drain(kDrainSeconds);
     api_.finish();
     Compute compute;
-    line_.fold(compute);
+    live_.checkpoint(compute);
     store_.flush();
   }
 
@@ -96,7 +96,7 @@ class Service::Work {
                            WatchHooks::Done done) {
       return api_.inspect_file(path, name, std::move(done));
     };
-    hooks.settle = [this] { store_.flush(); };
+    hooks.flush = [this] { store_.flush(); };
     hooks.note = [this](const std::string& text) {
       if (options_.note) options_.note(text);
     };
@@ -106,12 +106,12 @@ class Service::Work {
     limits.at_once =
         2 * (options_.threads != 0 ? options_.threads
                                    : std::max(1U, std::thread::hardware_concurrency()));
-    return std::make_unique<Watch>(options_.watch, line_.path() + ".watched", std::move(hooks),
+    return std::make_unique<Watch>(options_.watch, live_.path() + ".watched", std::move(hooks),
                                    limits);
   }
 
   const ServiceOptions options_;
-  Line line_;
+  LiveMemory live_;
   Store store_;
   Api api_;
   HttpServer server_;
@@ -119,9 +119,9 @@ class Service::Work {
   bool stopped_ = false;
 };
 
-Service::Service(const ServiceOptions& options) : work_(std::make_unique<Work>(options)) {}
+Service::Service(const ServiceOptions& options) : state_(std::make_unique<State>(options)) {}
 Service::~Service() = default;
-void Service::stop() { work_->stop(); }
-std::uint16_t Service::port() const { return work_->port(); }
+void Service::stop() { state_->stop(); }
+std::uint16_t Service::port() const { return state_->port(); }
 
 }  // namespace contcore

@@ -8,14 +8,14 @@
 #include <string>
 
 #include "serve/http.h"
-#include "serve/line.h"
+#include "serve/live_memory.h"
 #include "serve/store.h"
 #include "serve/tokens.h"
 
 namespace contcore {
 
 struct ServiceOptions {
-  LineOptions line;
+  LiveMemoryOptions memory;
   std::string address = "127.0.0.1";
   std::uint16_t port = 8080;
   Tokens tokens;
@@ -33,7 +33,7 @@ struct ServiceOptions {
 class Service {
  public:
   /// Ready when it returns. Throws Error: kUsage for an address that others can reach without
-  /// tokens, and as Line, Store and HttpServer.
+  /// tokens, and as LiveMemory, Store and HttpServer.
   explicit Service(const ServiceOptions& options);
   /// As stop(); what fails then is told to the log alone.
   ~Service();
@@ -45,8 +45,8 @@ class Service {
   std::uint16_t port() const;
 
  private:
-  class Work;
-  std::unique_ptr<Work> work_;
+  class State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace contcore

@@ -155,7 +155,7 @@ bool Statement::step(std::string_view doing) {
 }
 
 void Statement::run(std::string_view doing) {
-  const Resets resets(*this);
+  const ResetGuard reset(*this);
   step(doing);
 }
 

@@ -66,14 +66,14 @@ class Statement {
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
 };
 
-/// Resets a statement when its rows have been read, also when reading them throws: a statement left
-/// in the middle keeps a read transaction open and the log from being folded in.
-class Resets {
+/// ResetGuard a statement when its rows have been read, also when reading them throws: a statement
+/// left in the middle keeps a read transaction open and the log from being folded in.
+class ResetGuard {
  public:
-  explicit Resets(Statement& statement) : statement_(statement) {}
-  ~Resets() { statement_.reset(); }
-  Resets(const Resets&) = delete;
-  Resets& operator=(const Resets&) = delete;
+  explicit ResetGuard(Statement& statement) : statement_(statement) {}
+  ~ResetGuard() { statement_.reset(); }
+  ResetGuard(const ResetGuard&) = delete;
+  ResetGuard& operator=(const ResetGuard&) = delete;
 
  private:
   Statement& statement_;

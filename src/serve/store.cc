@@ -116,12 +116,12 @@ struct Where {
 }  // namespace
 
 // All of it with the mutex held.
-class Store::Work {
+class Store::State {
  public:
-  Work(const std::string& path, const Retention& retention, Clock now);
-  ~Work();
-  Work(const Work&) = delete;
-  Work& operator=(const Work&) = delete;
+  State(const std::string& path, const Retention& retention, Clock now);
+  ~State();
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
 
   // The right to use the rest. Rows that are due are written by whoever comes next; that it fails
   // is not the business of one who only wants to read.
@@ -188,7 +188,7 @@ Sqlite open_store(const std::string& path) {
 
 }  // namespace
 
-Store::Work::Work(const std::string& file, const Retention& how_much, Clock now)
+Store::State::State(const std::string& file, const Retention& how_much, Clock now)
     : path(file),
       retention(how_much),
       db(open_store(path)),
@@ -228,7 +228,7 @@ Store::Work::Work(const std::string& file, const Retention& how_much, Clock now)
   opened_ = FileIdentity(path);
 }
 
-Store::Work::~Work() {
+Store::State::~State() {
   try {
     flush();
     if (reserved_ >= next_id_) reserve(next_id_ - 1);
@@ -237,7 +237,7 @@ Store::Work::~Work() {
   }
 }
 
-void Store::Work::count() {
+void Store::State::count() {
   Statement all(db.get(), path,
                 "SELECT count(*), total(kept_bytes), total(keeps = 2), total(iif(keeps = 2, "
                 "kept_bytes, 0)), max(id) FROM inspection");
@@ -252,12 +252,12 @@ void Store::Work::count() {
   next_id_ = reserved_ == std::numeric_limits<std::int64_t>::max() ? reserved_ : reserved_ + 1;
 }
 
-void Store::Work::damaged(const std::string& what) const {
+void Store::State::damaged(const std::string& what) const {
   throw Error(Error::Kind::kDamaged,
               fmt::format("{}: {}; restore it from a copy or move it away", path, what));
 }
 
-std::unique_lock<std::mutex> Store::Work::enter() {
+std::unique_lock<std::mutex> Store::State::enter() {
   std::unique_lock lock(mutex_);
   if (transaction.is_due()) {
     try {
@@ -269,7 +269,7 @@ std::unique_lock<std::mutex> Store::Work::enter() {
   return lock;
 }
 
-void Store::Work::flush(std::unique_lock<std::mutex> lock) {
+void Store::State::flush(std::unique_lock<std::mutex> lock) {
   transaction.commit();
   const std::uint64_t commit = transaction.commits();
   if (synced_ >= commit) return;
@@ -279,7 +279,7 @@ void Store::Work::flush(std::unique_lock<std::mutex> lock) {
   synced_ = std::max(synced_, commit);
 }
 
-void Store::Work::reserve(std::int64_t last) {
+void Store::State::reserve(std::int64_t last) {
   transaction.change(0, 0, [&] {
     reserve_.bind(1, last);
     reserve_.run("reserving ids");
@@ -289,7 +289,7 @@ void Store::Work::reserve(std::int64_t last) {
   reserved_ = last;
 }
 
-std::int64_t Store::Work::take_id() {
+std::int64_t Store::State::take_id() {
   if (next_id_ > std::numeric_limits<std::int64_t>::max() - 2 * kIdBlock) {
     damaged("has no ids left");
   }
@@ -297,13 +297,13 @@ std::int64_t Store::Work::take_id() {
   return next_id_++;
 }
 
-void Store::Work::pass_over(std::int64_t id) {
+void Store::State::pass_over(std::int64_t id) {
   // A number that is far off was never an id.
   if (id >= next_id_ && id - next_id_ < 1'000'000'000) next_id_ = id + 1;
 }
 
 // What is written to a file without a name is kept for nobody.
-void Store::Work::check_place() const {
+void Store::State::check_place() const {
   const FileIdentity now(path);
   if (now.device == opened_.device && now.inode == opened_.inode) return;
   throw Error(Error::Kind::kInput,
@@ -312,8 +312,8 @@ void Store::Work::check_place() const {
                           path));
 }
 
-void Store::Work::insert(std::int64_t id, const StoredInspection& inspection, Keeps keeps,
-                         std::size_t kept_bytes, bool has_image) {
+void Store::State::insert(std::int64_t id, const StoredInspection& inspection, Keeps keeps,
+                          std::size_t kept_bytes, bool has_image) {
   const std::string task = valid_utf8(inspection.task);
   const std::string source = valid_utf8(inspection.source);
   insert_.bind(1, id);
@@ -339,7 +339,7 @@ void Store::Work::insert(std::int64_t id, const StoredInspection& inspection, Ke
   insert_.run(kAdding);
 }
 
-void Store::Work::insert_image(std::int64_t id, std::string_view bytes, std::string_view type) {
+void Store::State::insert_image(std::int64_t id, std::string_view bytes, std::string_view type) {
   const std::string name = valid_utf8(type);
   insert_image_.bind(1, id);
   insert_image_.bind(2, name);
@@ -347,8 +347,8 @@ void Store::Work::insert_image(std::int64_t id, std::string_view bytes, std::str
   insert_image_.run(kAdding);
 }
 
-void Store::Work::insert_map(std::int64_t id, std::span<const float> patches, std::uint32_t grid_w,
-                             std::uint32_t grid_h) {
+void Store::State::insert_map(std::int64_t id, std::span<const float> patches, std::uint32_t grid_w,
+                              std::uint32_t grid_h) {
   insert_map_.bind(1, id);
   insert_map_.bind(2, std::int64_t{grid_w});
   insert_map_.bind(3, std::int64_t{grid_h});
@@ -357,11 +357,11 @@ void Store::Work::insert_map(std::int64_t id, std::span<const float> patches, st
 }
 
 // Feedback may make an image evidence, or no longer.
-bool Store::Work::set_feedback(std::int64_t id, std::string_view label, std::string_view time) {
+bool Store::State::set_feedback(std::int64_t id, std::string_view label, std::string_view time) {
   std::int64_t keeps = 0;
   std::size_t bytes = 0;
   {
-    const Resets resets(kept_);
+    const ResetGuard reset(kept_);
     kept_.bind(1, id);
     if (!kept_.step(kReading)) return false;
     keeps = kept_.integer(0);
@@ -381,7 +381,7 @@ bool Store::Work::set_feedback(std::int64_t id, std::string_view label, std::str
 }
 
 Store::Store(const std::string& path, const Retention& retention, Clock now)
-    : work_(std::make_unique<Work>(path, retention, std::move(now))) {}
+    : state_(std::make_unique<State>(path, retention, std::move(now))) {}
 
 Store::~Store() = default;
 
@@ -392,41 +392,41 @@ std::int64_t Store::add(const StoredInspection& inspection, std::string_view ima
   check_length(image_type, kMostTypeBytes, "image's type");
   check_map(patches, grid_w, grid_h);
   const std::size_t wanted = image_bytes.size() + patches.size_bytes();
-  const bool fits = wanted <= work_->retention.image_bytes;
+  const bool fits = wanted <= state_->retention.image_bytes;
   const bool keep_image = fits && !image_bytes.empty();
   const bool keep_map = fits && !patches.empty();
   const std::size_t kept = fits ? wanted : 0;
   const Keeps keeps = kept == 0                         ? Keeps::kNothing
                       : inspection.feedback == "defect" ? Keeps::kEvidence
                                                         : Keeps::kImage;
-  const auto lock = work_->enter();
-  work_->check_place();
-  const std::int64_t id = work_->take_id();
-  work_->transaction.change(1, kept, [&] {
-    StoreTally& tally = work_->transaction.tally;
+  const auto lock = state_->enter();
+  state_->check_place();
+  const std::int64_t id = state_->take_id();
+  state_->transaction.change(1, kept, [&] {
+    StoreTally& tally = state_->transaction.tally;
     ++tally.inspections;
     add_kept(tally, keeps, kept);
-    work_->insert(id, inspection, keeps, kept, keep_image);
-    if (keep_image) work_->insert_image(id, image_bytes, image_type);
-    if (keep_map) work_->insert_map(id, patches, grid_w, grid_h);
-    work_->room.make(tally);
+    state_->insert(id, inspection, keeps, kept, keep_image);
+    if (keep_image) state_->insert_image(id, image_bytes, image_type);
+    if (keep_map) state_->insert_map(id, patches, grid_w, grid_h);
+    state_->room.make(tally);
   });
-  if (work_->transaction.is_due()) work_->transaction.commit(1);
+  if (state_->transaction.is_due()) state_->transaction.commit(1);
   return id;
 }
 
 std::optional<StoredInspection> Store::find(std::int64_t id) {
-  const auto lock = work_->enter();
-  const Resets resets(work_->find);
-  work_->find.bind(1, id);
-  if (!work_->find.step(kReading)) return {};
-  return read_row(work_->find);
+  const auto lock = state_->enter();
+  const ResetGuard reset(state_->find);
+  state_->find.bind(1, id);
+  if (!state_->find.step(kReading)) return {};
+  return read_row(state_->find);
 }
 
 std::vector<StoredInspection> Store::list(const InspectionFilter& filter) {
   const Where where(filter);
-  const auto lock = work_->enter();
-  Statement statement(work_->db.get(), work_->path, select(where.clause));
+  const auto lock = state_->enter();
+  Statement statement(state_->db.get(), state_->path, select(where.clause));
   where.bind(statement);
   std::vector<StoredInspection> inspections;
   while (statement.step(kReading)) inspections.push_back(read_row(statement));
@@ -434,9 +434,9 @@ std::vector<StoredInspection> Store::list(const InspectionFilter& filter) {
 }
 
 std::optional<StoredImage> Store::image(std::int64_t id) {
-  const auto lock = work_->enter();
-  Statement& row = work_->image;
-  const Resets resets(row);
+  const auto lock = state_->enter();
+  Statement& row = state_->image;
+  const ResetGuard reset(row);
   row.bind(1, id);
   if (!row.step("reading an image")) return {};
   const std::span<const std::byte> bytes = row.blob(0);
@@ -445,9 +445,9 @@ std::optional<StoredImage> Store::image(std::int64_t id) {
 }
 
 std::optional<StoredMap> Store::map(std::int64_t id) {
-  const auto lock = work_->enter();
-  Statement& row = work_->map;
-  const Resets resets(row);
+  const auto lock = state_->enter();
+  Statement& row = state_->map;
+  const ResetGuard reset(row);
   row.bind(1, id);
   if (!row.step("reading a map")) return {};
   const std::span<const std::byte> bytes = row.blob(0);
@@ -456,7 +456,7 @@ std::optional<StoredMap> Store::map(std::int64_t id) {
   const auto most = static_cast<std::int64_t>(kMostPatches);
   if (w < 1 || h < 1 || w > most || h > most ||
       bytes.size() != not_negative(w * h) * sizeof(float)) {
-    work_->damaged(fmt::format("the map of inspection {} does not fit its grid", id));
+    state_->damaged(fmt::format("the map of inspection {} does not fit its grid", id));
   }
   StoredMap map{std::vector<float>(bytes.size() / sizeof(float)), static_cast<std::uint32_t>(w),
                 static_cast<std::uint32_t>(h)};
@@ -466,54 +466,54 @@ std::optional<StoredMap> Store::map(std::int64_t id) {
 
 bool Store::feedback(std::int64_t id, std::string_view label, std::string_view time) {
   check_feedback(label, time);
-  auto lock = work_->enter();
-  work_->check_place();
+  auto lock = state_->enter();
+  state_->check_place();
   bool found = false;
-  work_->transaction.change(0, 0, [&] { found = work_->set_feedback(id, label, time); });
-  if (found) work_->flush(std::move(lock));
+  state_->transaction.change(0, 0, [&] { found = state_->set_feedback(id, label, time); });
+  if (found) state_->flush(std::move(lock));
   return found;
 }
 
 void Store::called_good(const std::map<std::int64_t, CalledGood>& inspections) {
   constexpr std::string_view kGood = "good";
   for (const auto& [id, good] : inspections) check_feedback(kGood, good.time);
-  auto lock = work_->enter();
-  work_->check_place();
-  work_->transaction.change(0, 0, [&] {
+  auto lock = state_->enter();
+  state_->check_place();
+  state_->transaction.change(0, 0, [&] {
     for (const auto& [id, good] : inspections) {
-      work_->find.bind(1, id);
+      state_->find.bind(1, id);
       {
-        const Resets resets(work_->find);
-        if (!work_->find.step(kReading) || read_row(work_->find).learned) continue;
+        const ResetGuard reset(state_->find);
+        if (!state_->find.step(kReading) || read_row(state_->find).learned) continue;
       }
-      work_->set_feedback(id, kGood, good.time);
-      work_->set_learned.bind(1, id);
-      work_->set_learned.bind(2, learned_mark(good.images));
-      work_->set_learned.run("noting what was learned");
+      state_->set_feedback(id, kGood, good.time);
+      state_->set_learned.bind(1, id);
+      state_->set_learned.bind(2, learned_mark(good.images));
+      state_->set_learned.run("noting what was learned");
     }
   });
-  work_->flush(std::move(lock));
+  state_->flush(std::move(lock));
 }
 
 void Store::learned_up_to(std::uint64_t images) {
-  const auto lock = work_->enter();
-  work_->transaction.change(0, 0, [&] {
-    work_->unset_learned.bind(1, learned_mark(images));
-    work_->unset_learned.run("noting what is not learned any more");
+  const auto lock = state_->enter();
+  state_->transaction.change(0, 0, [&] {
+    state_->unset_learned.bind(1, learned_mark(images));
+    state_->unset_learned.run("noting what is not learned any more");
   });
 }
 
 void Store::pass_over(std::int64_t id) {
-  const auto lock = work_->enter();
-  work_->pass_over(id);
+  const auto lock = state_->enter();
+  state_->pass_over(id);
 }
 
 std::vector<float> Store::scores(std::string_view task, std::string_view verdict, std::size_t n) {
   check_verdict(verdict);
   const std::string name = valid_utf8(task);
-  const auto lock = work_->enter();
-  Statement& row = work_->scores;
-  const Resets resets(row);
+  const auto lock = state_->enter();
+  Statement& row = state_->scores;
+  const ResetGuard reset(row);
   row.bind(1, name);
   row.bind(2, verdict);
   row.bind(3, static_cast<std::int64_t>(std::min(n, kMostScores)));
@@ -529,14 +529,14 @@ void Store::sample(std::string_view time, std::span<const TaskSample> tasks) {
     throw Error(Error::Kind::kInput,
                 fmt::format("a sample of {} tasks; at most {} are kept", tasks.size(), kMostTasks));
   }
-  const auto lock = work_->enter();
-  work_->transaction.change(0, 0, [&] { work_->samples.add(time, tasks); });
+  const auto lock = state_->enter();
+  state_->transaction.change(0, 0, [&] { state_->samples.add(time, tasks); });
 }
 
 std::vector<StoredSample> Store::samples(std::string_view since, std::size_t n) {
   if (!since.empty()) check_time(since);
-  const auto lock = work_->enter();
-  return work_->samples.read(since, std::min(n, kMostSamplesRead));
+  const auto lock = state_->enter();
+  return state_->samples.read(since, std::min(n, kMostSamplesRead));
 }
 
 void Store::set(std::string_view key, std::string_view value) {
@@ -544,30 +544,30 @@ void Store::set(std::string_view key, std::string_view value) {
   check_length(value, kMostValueBytes, "setting's value");
   const std::string name = valid_utf8(key);
   const std::string text = valid_utf8(value);
-  auto lock = work_->enter();
-  work_->transaction.change(0, 0, [&] {
+  auto lock = state_->enter();
+  state_->transaction.change(0, 0, [&] {
     {
-      Statement& others = work_->count_settings;
-      const Resets resets(others);
+      Statement& others = state_->count_settings;
+      const ResetGuard reset(others);
       others.bind(1, name);
       if (others.step("counting settings") && others.integer(0) >= kMostSettings) {
         throw Error(Error::Kind::kInput,
-                    fmt::format("{}: there are {} settings already; remove some", work_->path,
+                    fmt::format("{}: there are {} settings already; remove some", state_->path,
                                 kMostSettings));
       }
     }
-    work_->set_setting.bind(1, name);
-    work_->set_setting.bind(2, text);
-    work_->set_setting.run("keeping a setting");
+    state_->set_setting.bind(1, name);
+    state_->set_setting.bind(2, text);
+    state_->set_setting.run("keeping a setting");
   });
-  work_->flush(std::move(lock));
+  state_->flush(std::move(lock));
 }
 
 std::optional<std::string> Store::get(std::string_view key) {
   const std::string name = valid_utf8(key);
-  const auto lock = work_->enter();
-  Statement& row = work_->get_setting;
-  const Resets resets(row);
+  const auto lock = state_->enter();
+  Statement& row = state_->get_setting;
+  const ResetGuard reset(row);
   row.bind(1, name);
   if (!row.step("reading a setting")) return {};
   return std::string(row.text(0));
@@ -575,39 +575,39 @@ std::optional<std::string> Store::get(std::string_view key) {
 
 void Store::erase(std::string_view key) {
   const std::string name = valid_utf8(key);
-  auto lock = work_->enter();
-  work_->transaction.change(0, 0, [&] {
-    work_->erase_setting.bind(1, name);
-    work_->erase_setting.run("removing a setting");
+  auto lock = state_->enter();
+  state_->transaction.change(0, 0, [&] {
+    state_->erase_setting.bind(1, name);
+    state_->erase_setting.run("removing a setting");
   });
-  work_->flush(std::move(lock));
+  state_->flush(std::move(lock));
 }
 
 std::vector<std::pair<std::string, std::string>> Store::settings() {
-  const auto lock = work_->enter();
-  Statement& row = work_->all_settings;
-  const Resets resets(row);
+  const auto lock = state_->enter();
+  Statement& row = state_->all_settings;
+  const ResetGuard reset(row);
   std::vector<std::pair<std::string, std::string>> settings;
   while (row.step("reading the settings")) settings.emplace_back(row.text(0), row.text(1));
   return settings;
 }
 
 StoreCounts Store::counts() {
-  const auto lock = work_->enter();
-  const Resets resets(work_->file_bytes);
-  const bool known = work_->file_bytes.step("asking for the size");
-  const StoreTally& tally = work_->transaction.tally;
+  const auto lock = state_->enter();
+  const ResetGuard reset(state_->file_bytes);
+  const bool known = state_->file_bytes.step("asking for the size");
+  const StoreTally& tally = state_->transaction.tally;
   return {tally.inspections,
           tally.kept_bytes,
           tally.evidence,
           tally.evidence_bytes,
-          known ? not_negative(work_->file_bytes.integer(0)) : 0,
-          work_->transaction.pending(),
-          work_->transaction.lost()};
+          known ? not_negative(state_->file_bytes.integer(0)) : 0,
+          state_->transaction.pending(),
+          state_->transaction.lost()};
 }
 
 void Store::flush() {
-  work_->flush();  // and not by enter(), which is silent about what is lost
+  state_->flush();  // and not by enter(), which is silent about what is lost
 }
 
 }  // namespace contcore

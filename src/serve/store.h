@@ -176,8 +176,8 @@ class Store {
   void flush();
 
  private:
-  class Work;
-  std::unique_ptr<Work> work_;
+  class State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace contcore

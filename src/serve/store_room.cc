@@ -41,7 +41,7 @@ StoreRoom::StoreRoom(sqlite3* db, const std::string& path, const Retention& rete
       delete_row_(db, path, "DELETE FROM inspection WHERE id = ?1") {}
 
 std::optional<StoreRoom::Oldest> StoreRoom::oldest(Keeps keeps) {
-  const Resets resets(oldest_);
+  const ResetGuard reset(oldest_);
   oldest_.bind(1, static_cast<std::int64_t>(keeps));
   if (!oldest_.step(kRemoving)) return {};
   const auto bytes = std::max<std::int64_t>(oldest_.integer(1), 0);

@@ -61,7 +61,7 @@ StoreSamples::StoreSamples(sqlite3* db, const std::string& path, std::size_t win
 void StoreSamples::add(std::string_view time, std::span<const TaskSample> tasks) {
   std::int64_t step = 0;
   {
-    const Resets resets(last_step_);
+    const ResetGuard reset(last_step_);
     if (last_step_.step(kAddingSample)) step = std::max<std::int64_t>(last_step_.integer(0), 0);
   }
   if (step == std::numeric_limits<std::int64_t>::max()) {
@@ -96,7 +96,7 @@ void StoreSamples::thin_out(std::int64_t newest) {
 }
 
 std::vector<std::int64_t> StoreSamples::steps(std::string_view since) {
-  const Resets resets(steps_since_);
+  const ResetGuard reset(steps_since_);
   steps_since_.bind(1, since);
   std::vector<std::int64_t> steps;
   while (steps_since_.step(kReadingSamples)) steps.push_back(steps_since_.integer(0));
@@ -106,7 +106,7 @@ std::vector<std::int64_t> StoreSamples::steps(std::string_view since) {
 std::vector<StoredSample> StoreSamples::read(std::string_view since, std::size_t n) {
   std::vector<StoredSample> samples;
   for (const std::int64_t step : spread(steps(since), n)) {
-    const Resets resets(at_step_);
+    const ResetGuard reset(at_step_);
     at_step_.bind(1, step);
     while (at_step_.step(kReadingSamples)) {
       const auto vectors = std::max<std::int64_t>(at_step_.integer(2), 0);

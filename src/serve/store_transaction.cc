@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds kMostTime{200};
 constexpr std::int64_t kFreePagesKept = 1024;
 
 std::int64_t number(Statement& statement) {
-  const Resets resets(statement);
+  const ResetGuard reset(statement);
   return statement.step("asking for the size") ? statement.integer(0) : 0;
 }
 
@@ -91,7 +91,7 @@ void StoreTransaction::give_back_pages() {
   try {
     const std::int64_t free = number(free_pages_);
     if (free <= kFreePagesKept || free <= number(page_count_) / 4) return;
-    const Resets resets(vacuum_);
+    const ResetGuard reset(vacuum_);
     while (vacuum_.step("giving space back")) {
     }
   } catch (const Error&) {

@@ -276,7 +276,7 @@ void Watch::save() {
   saved_ = Clock::now();
   if (!seen_.is_behind()) return;
   try {
-    hooks_.settle();
+    hooks_.flush();
     seen_.save();
     trouble_.clear();
   } catch (const Error& error) {

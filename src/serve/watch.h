@@ -39,7 +39,7 @@ struct WatchHooks {
   /// Takes a file to be inspected. Must not wait; false: not now.
   std::function<bool(const std::string& path, const std::string& name, Done done)> inspect;
   /// What was inspected is on disk when it returns. May throw Error.
-  std::function<void()> settle;
+  std::function<void()> flush;
   std::function<void(const std::string&)> note;
   std::function<void(const WatchState&)> report;
 };

@@ -75,9 +75,7 @@ class EvaluateTest : public testing::Test {
     ASSERT_EQ(a.vectors, b.vectors);
   }
 
-  Extractor extractor() const {
-    return {Backbone("builtin"), Geometry::parse("96", "80"), PatchEmbedding{}};
-  }
+  Extractor extractor() const { return Extractor({"builtin", {}, Geometry::parse("96", "80")}); }
 
   std::size_t files_ending(const std::string& folder, const std::string& ending) const {
     std::size_t count = 0;

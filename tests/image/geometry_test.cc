@@ -335,8 +335,8 @@ void expect_spot_returns(std::size_t width, std::size_t height, const std::strin
       patches[y / 2 * gw + x / 2] += byte_of(input, 1, y, x);
     }
   }
-  const Map map =
-      to_original(anomaly_map(patches, gw, gh, input.width, input.height), input, image);
+  const Map map = to_original(anomaly_map(patches, gw, gh, input.width, input.height), input,
+                              image.width, image.height);
   ASSERT_EQ(map.width, width);
   ASSERT_EQ(map.height, height);
   const float peak = *std::max_element(map.values.begin(), map.values.end());
@@ -363,7 +363,7 @@ TEST(ToOriginal, IsExactWithoutResizing) {
   const NetworkInput input = prepare(image, {Geometry::Resize::kSquare, 64, 40});
   Map map{40, 40, std::vector<float>(1600)};
   std::iota(map.values.begin(), map.values.end(), 1.0f);
-  const Map out = to_original(map, input, image);
+  const Map out = to_original(map, input, image.width, image.height);
   for (std::size_t y = 0; y < 64; ++y) {
     for (std::size_t x = 0; x < 64; ++x) {
       const bool seen = x >= 12 && x < 52 && y >= 12 && y < 52;
@@ -375,7 +375,8 @@ TEST(ToOriginal, IsExactWithoutResizing) {
 TEST(ToOriginal, ReachesTheBorders) {
   const Image image = noise(300, 77, 10);
   const NetworkInput input = prepare(image, Geometry::parse("64", "none"));
-  const Map out = to_original({64, 64, std::vector<float>(64 * 64, 2.5f)}, input, image);
+  const Map out =
+      to_original({64, 64, std::vector<float>(64 * 64, 2.5f)}, input, image.width, image.height);
   EXPECT_EQ(out.values, std::vector<float>(300 * 77, 2.5f));
 }
 

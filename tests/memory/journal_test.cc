@@ -91,7 +91,7 @@ class JournalTest : public testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   Journal::Opened open(const JournalParent& parent = kParent, const JournalLimits& limits = {}) {
-    return Journal::open(path_, parent, folded_, limits);
+    return Journal::open(path_, parent, applied_, limits);
   }
   std::string content() const { return content(path_); }
   static std::string content(const std::string& path) {
@@ -119,7 +119,7 @@ class JournalTest : public testing::Test {
 
   fs::path folder_;
   std::string path_;
-  std::optional<JournalMark> folded_;  // what the memory has in it already
+  std::optional<JournalMark> applied_;  // what the memory has in it already
   TestDisk disk_;
   UseFileSystem use_{disk_};
 };
@@ -343,49 +343,49 @@ TEST_F(JournalSampleTest, AnotherMemorysJournalIsRefused) {
   EXPECT_NE(refusal(sample_.bytes, Error::Kind::kInput, kOther).find("another version"),
             std::string::npos);
   EXPECT_THROW(read_journal(path_, kOther, {}), Error);
-  folded_ = whole_mark();
-  folded_->parent = parent_of(3);
+  applied_ = whole_mark();
+  applied_->parent = parent_of(3);
   EXPECT_NE(refusal(sample_.bytes, Error::Kind::kInput, kOther), "taken");
   // Another journal that continued the same file, with as many records or fewer.
-  folded_ = whole_mark();
-  ++folded_->last;
+  applied_ = whole_mark();
+  ++applied_->last;
   EXPECT_NE(refusal(sample_.bytes, Error::Kind::kInput, kOther), "taken");
-  folded_ = whole_mark();
-  ++folded_->records;
+  applied_ = whole_mark();
+  ++applied_->records;
   EXPECT_NE(refusal(sample_.bytes, Error::Kind::kInput, kOther), "taken");
   // Also when its first record cannot be read any more.
-  folded_ = whole_mark();
+  applied_ = whole_mark();
   std::string bytes = sample_.bytes;
   bytes[kHeader + kRecordHeader] = static_cast<char>(~bytes[kHeader + kRecordHeader]);
   EXPECT_NE(refusal(bytes, Error::Kind::kInput, kOther), "taken");
 }
 
 TEST_F(JournalSampleTest, WhatTheMemoryHasIsNotTakenAgain) {
-  folded_ = whole_mark();
-  EXPECT_TRUE(read_journal(path_, kOther, folded_).records.empty());
+  applied_ = whole_mark();
+  EXPECT_TRUE(read_journal(path_, kOther, applied_).records.empty());
   EXPECT_EQ(content(), sample_.bytes);
   {
     const auto opened = open(kOther);
     EXPECT_FALSE(opened.torn);
-    EXPECT_EQ(opened.folded, sample_.records);  // whoever keeps what follows from them sees them
+    EXPECT_EQ(opened.applied, sample_.records);  // whoever keeps what follows from them sees them
     EXPECT_TRUE(opened.records.empty());
     opened.journal->append("new");
   }
   EXPECT_EQ(open(kOther).records, Records{"new"});
-  EXPECT_EQ(read_journal(path_, kOther, folded_).records, Records{"new"});
+  EXPECT_EQ(read_journal(path_, kOther, applied_).records, Records{"new"});
 }
 
 // The memory was saved, but the journal could not be begun anew and went on.
 TEST_F(JournalSampleTest, WhatCameAfterIsTaken) {
   put(sample_.bytes.substr(0, sample_.ends[sample_.ends.size() - 3]));
-  folded_ = read_journal(path_, kParent, {}).mark;
+  applied_ = read_journal(path_, kParent, {}).mark;
   put(sample_.bytes);
   const Records last(sample_.records.end() - 2, sample_.records.end());
-  EXPECT_EQ(read_journal(path_, kOther, folded_).records, last);
-  EXPECT_EQ(read_journal(path_, kOther, folded_).mark.records, sample_.records.size());
+  EXPECT_EQ(read_journal(path_, kOther, applied_).records, last);
+  EXPECT_EQ(read_journal(path_, kOther, applied_).mark.records, sample_.records.size());
   {
     const auto opened = open(kOther);
-    EXPECT_EQ(opened.folded.size(), sample_.records.size() - 2);
+    EXPECT_EQ(opened.applied.size(), sample_.records.size() - 2);
     EXPECT_EQ(opened.records, last);
     opened.journal->append("new");
     EXPECT_EQ(opened.journal->mark().records, sample_.records.size() + 1);
@@ -540,7 +540,7 @@ TEST_F(JournalTest, RestartIsAtomic) {
     {
       const auto opened = open(kParent);
       opened.journal->append("folded in");
-      folded_ = opened.journal->mark();
+      applied_ = opened.journal->mark();
       disk_.done = 0;
       disk_.operations = operations;
       try {

@@ -18,7 +18,7 @@
 #include "contcore/error.h"
 #include "contcore/image.h"
 #include "detector/lessons.h"
-#include "serve/line.h"
+#include "serve/live_memory.h"
 
 namespace contcore {
 namespace {
@@ -99,16 +99,16 @@ class FaultTest : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  LineOptions options() const {
-    LineOptions options;
-    options.memory = memory_;
+  LiveMemoryOptions options() const {
+    LiveMemoryOptions options;
+    options.path = memory_;
     options.backbone = "builtin";
     options.settings.geometry = Geometry::parse("32", "none");
     options.settings.capacity = 30;
     return options;
   }
 
-  void teach(Line& line, std::size_t image) {
+  void teach(LiveMemory& line, std::size_t image) {
     ++tried_;
     const Patches patches = line.extractor().extract(striped(image), compute_);
     Lesson lesson;
@@ -129,9 +129,9 @@ class FaultTest : public testing::Test {
     if (!fs::exists(made)) {
       for (const char* name : {"line.ccm", "line.ccm.journal"}) fs::remove(folder_ / name);
       {
-        Line line(options(), compute_);
+        LiveMemory line(options(), compute_);
         for (std::size_t i = 0; i < 7 - in_journal; ++i) teach(line, i);
-        line.fold(compute_);
+        line.checkpoint(compute_);
         for (std::size_t i = 7 - in_journal; i < 7; ++i) teach(line, i);
       }
       fs::create_directory(made);
@@ -185,7 +185,8 @@ class FaultTest : public testing::Test {
         const std::size_t seen = images_in(Detector::open(memory_).memory());
         ASSERT_GE(seen, acknowledged) << what << ", call " << at << ", error " << kind.error;
         ASSERT_LE(seen, tried_) << what << ", call " << at << ": counted twice";
-        ASSERT_EQ(images_in(*Line(options(), compute_).memory()), seen) << what << ", call " << at;
+        ASSERT_EQ(images_in(*LiveMemory(options(), compute_).memory()), seen)
+            << what << ", call " << at;
       }
     }
   }
@@ -207,7 +208,7 @@ TEST_F(FaultTest, Save) {
 
 TEST_F(FaultTest, Lessons) {
   fail_everywhere("lessons", [&](std::size_t& acknowledged) {
-    Line line(options(), compute_);
+    LiveMemory line(options(), compute_);
     for (std::size_t i = 7; i < 11; ++i) {
       try {
         teach(line, i);
@@ -222,23 +223,23 @@ TEST_F(FaultTest, Lessons) {
 
 TEST_F(FaultTest, Fold) {
   fail_everywhere("fold", [&](std::size_t& acknowledged) {
-    Line line(options(), compute_);
+    LiveMemory line(options(), compute_);
     try {
-      line.fold(compute_);
+      line.checkpoint(compute_);
     } catch (const Error&) {
       // It goes on from what is in memory.
     }
     teach(line, 8);
     ++acknowledged;
-    line.fold(compute_);
+    line.checkpoint(compute_);
   });
 }
 
 TEST_F(FaultTest, Batch) {
   fail_everywhere("batch", [&](std::size_t& acknowledged) {
-    Line line(options(), compute_);
+    LiveMemory line(options(), compute_);
     const Patches patches = line.extractor().extract(striped(9), compute_);
-    Line::Batch batch;
+    TrainingSet batch;
     batch.features = patches.vectors.view();
     batch.images = 1;
     ++tried_;
@@ -246,7 +247,7 @@ TEST_F(FaultTest, Batch) {
       line.learn_batch(batch, "batch", compute_, {});
       ++acknowledged;
     } catch (const Error&) {
-      line.fold(compute_);  // as the service does before it goes on
+      line.checkpoint(compute_);  // as the service does before it goes on
     }
     teach(line, 10);
     ++acknowledged;
@@ -255,7 +256,7 @@ TEST_F(FaultTest, Batch) {
 }
 
 TEST_F(FaultTest, Opening) {
-  fail_everywhere("opening", [&](std::size_t&) { const Line line(options(), compute_); });
+  fail_everywhere("opening", [&](std::size_t&) { const LiveMemory line(options(), compute_); });
 }
 
 TEST_F(FaultTest, LearningOffline) {
@@ -292,7 +293,7 @@ TEST_F(FaultTest, Merge) {
     const Detector ours = Detector::open(memory_);
     const Memory merged = Memory::merge(ours.memory(), open_saved(other).memory, 30, compute_);
     ++tried_;
-    merged.save(memory_, saved.folded->text());
+    merged.save(memory_, saved.applied->text());
     ++acknowledged;
   });
 }

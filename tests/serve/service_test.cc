@@ -30,9 +30,9 @@ class ServiceTest : public testing::Test {
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
     folder_ = name;
     options_.port = 0;
-    options_.line.memory = (folder_ / "line.ccm").string();
-    options_.line.settings.geometry = Geometry::parse("64", "none");
-    options_.line.settings.capacity = 40;
+    options_.memory.path = (folder_ / "line.ccm").string();
+    options_.memory.settings.geometry = Geometry::parse("64", "none");
+    options_.memory.settings.capacity = 40;
     Image image;
     image.width = image.height = 64;
     image.rgb.assign(64 * 64 * 3, 100);
@@ -51,7 +51,7 @@ class ServiceTest : public testing::Test {
   // As another program finds them: what a service leaves that is killed now.
   std::int64_t inspections_in_file() const {
     sqlite3* db = nullptr;
-    sqlite3_open_v2((options_.line.memory + ".db").c_str(), &db, SQLITE_OPEN_READONLY, nullptr);
+    sqlite3_open_v2((options_.memory.path + ".db").c_str(), &db, SQLITE_OPEN_READONLY, nullptr);
     sqlite3_stmt* rows = nullptr;
     sqlite3_prepare_v2(db, "SELECT count(*) FROM inspection", -1, &rows, nullptr);
     const std::int64_t count =

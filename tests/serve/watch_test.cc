@@ -56,7 +56,7 @@ class WatchTest : public ::testing::Test {
       came_.notify_all();
       return true;
     };
-    hooks.settle = [] {};
+    hooks.flush = [] {};
     hooks.note = [this](const std::string& text) {
       const std::lock_guard lock(mutex_);
       notes_.push_back(text);

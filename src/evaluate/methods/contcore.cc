@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/rows.h"
+#include "contcore/score.h"
+#include "detector/learning.h"
 #include "evaluate/method.h"
 
 namespace contcore {
@@ -23,13 +25,12 @@ class ContCore : public Method {
     how.time = std::string(1, '-');
     const std::size_t images = task.image_ends.size();
     if (!online_) {
-      how.images = images;
       how.progress = progress;
-      memory_.learn(task.all, how, compute);
+      learn_task(memory_, {task.all, images, {}, {}}, how, compute);
       return;
     }
     for (std::size_t i = 0; i < images; ++i) {
-      memory_.learn_online(task.image(i), how, compute);
+      learn_next(memory_, task.image(i), how, false, compute);
       report(progress, static_cast<double>(i + 1) / static_cast<double>(images));
     }
   }
@@ -41,7 +42,7 @@ class ContCore : public Method {
   Scored score(VectorView patches, std::size_t /*product*/, Compute& compute) const override {
     Scored scored;
     scored.patches = memory_.distances(patches, compute);
-    scored.score = *std::max_element(scored.patches.begin(), scored.patches.end());
+    scored.score = image_score(scored.patches);
     return scored;
   }
 

@@ -1,5 +1,5 @@
 // The memory of a service: swapped whole, and there again after a crash.
-#include "serve/line.h"
+#include "serve/live_memory.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ Image picture(std::size_t product, std::size_t index) {
   return image;
 }
 
-class LineTest : public testing::Test {
+class LiveMemoryTest : public testing::Test {
  protected:
   void SetUp() override {
     std::string name = "/dev/shm/contcore_line_XXXXXX";
@@ -54,16 +54,16 @@ class LineTest : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  LineOptions options() const {
-    LineOptions options;
-    options.memory = (folder_ / "line.ccm").string();
+  LiveMemoryOptions options() const {
+    LiveMemoryOptions options;
+    options.path = (folder_ / "line.ccm").string();
     options.backbone = "builtin";
     options.settings.geometry = Geometry::parse("64", "none");
     options.settings.capacity = 40;
     return options;
   }
 
-  bool learn(Line& line, std::size_t product, std::size_t index) {
+  bool learn(LiveMemory& line, std::size_t product, std::size_t index) {
     const Image image = picture(product, index);
     const std::vector<std::uint8_t> bytes = encode_png(image);
     const Patches patches = line.extractor().extract(image, compute_);
@@ -73,7 +73,7 @@ class LineTest : public testing::Test {
     return line.take(lesson, patches.vectors.view(), compute_);
   }
 
-  void learn_all(Line& line, std::size_t first, std::size_t end) {
+  void learn_all(LiveMemory& line, std::size_t first, std::size_t end) {
     for (std::size_t i = first; i < end; ++i) learn(line, i % 3, i);
   }
 
@@ -96,53 +96,55 @@ class LineTest : public testing::Test {
   Compute compute_{1};
 };
 
-TEST_F(LineTest, IsThereAgainAfterACrashAtAnyMoment) {
+TEST_F(LiveMemoryTest, IsThereAgainAfterACrashAtAnyMoment) {
   std::vector<Memory> after;  // each number of images
   {
-    Memory memory = Line(options(), compute_).memory()->copy();
-    Line other(options(), compute_);
+    Memory memory = LiveMemory(options(), compute_).memory()->copy();
+    LiveMemory other(options(), compute_);
     for (std::size_t i = 0; i < 12; ++i) {
-      LearnOptions how;
+      LearnHow how;
       how.task = "product " + std::to_string(i % 3);
+      how.p = kOnlineRatio;
+      how.time = "t";
       const Patches patches = other.extractor().extract(picture(i % 3, i), compute_);
-      learn_patches(memory, patches.vectors.view(), how, "t", compute_);
+      learn_next(memory, patches.vectors.view(), how, true, compute_);
       memory.recalibrate(compute_);
       after.push_back(memory.copy());
     }
   }
   for (std::size_t i = 0; i < 12; ++i) {
     // No orderly end: what the destructor leaves is what a crash does.
-    Line line(options(), compute_);
+    LiveMemory line(options(), compute_);
     learn(line, i % 3, i);
     expect_same(*line.memory(), after[i]);
     if (HasFailure()) FAIL() << "after " << i + 1 << " images";
   }
 }
 
-TEST_F(LineTest, FoldsTheJournalIntoTheMemory) {
+TEST_F(LiveMemoryTest, FoldsTheJournalIntoTheMemory) {
   {
-    Line line(options(), compute_);
+    LiveMemory line(options(), compute_);
     learn_all(line, 0, 10);
     EXPECT_EQ(line.unsaved(), 10u);
-    const auto before = fs::file_size(options().memory + ".journal");
-    line.fold(compute_);
+    const auto before = fs::file_size(options().path + ".journal");
+    line.checkpoint(compute_);
     EXPECT_EQ(line.unsaved(), 0u);
-    EXPECT_LT(fs::file_size(options().memory + ".journal"), before);
+    EXPECT_LT(fs::file_size(options().path + ".journal"), before);
     learn_all(line, 10, 13);
   }
-  Line line(options(), compute_);
+  LiveMemory line(options(), compute_);
   EXPECT_EQ(line.unsaved(), 3u);
   std::size_t images = 0;
   for (std::size_t t = 0; t < 3; ++t) {
     images += line.memory()->tasks()[t].images + line.memory()->states()[t].held_out;
   }
   EXPECT_EQ(images, 13u);
-  line.fold(compute_);
-  expect_same(Memory::open(options().memory), *line.memory());
+  line.checkpoint(compute_);
+  expect_same(Memory::open(options().path), *line.memory());
 }
 
-TEST_F(LineTest, WhoHoldsAMemorySeesItUnchanged) {
-  Line line(options(), compute_);
+TEST_F(LiveMemoryTest, WhoHoldsAMemorySeesItUnchanged) {
+  LiveMemory line(options(), compute_);
   learn_all(line, 0, 9);
   const auto held = line.memory();
   const Memory as_it_was = held->copy();
@@ -158,16 +160,16 @@ TEST_F(LineTest, WhoHoldsAMemorySeesItUnchanged) {
 }
 
 // Scores seen while learning goes on are all of some whole memory, old or new.
-TEST_F(LineTest, ReadersSeeTheOldOrTheNewMemory) {
+TEST_F(LiveMemoryTest, ReadersSeeTheOldOrTheNewMemory) {
   const Image probe = picture(1, 55);
   std::set<float> allowed;
-  const auto score = [&](const Line& line, Compute& compute) {
+  const auto score = [&](const LiveMemory& line, Compute& compute) {
     const Patches patches = line.extractor().extract(probe, compute);
     const auto distances = line.memory()->distances(patches.vectors.view(), compute);
     return *std::max_element(distances.begin(), distances.end());
   };
   {
-    Line line(options(), compute_);
+    LiveMemory line(options(), compute_);
     learn_all(line, 0, 3);
     allowed.insert(score(line, compute_));
     for (std::size_t i = 3; i < 25; ++i) {
@@ -175,8 +177,8 @@ TEST_F(LineTest, ReadersSeeTheOldOrTheNewMemory) {
       allowed.insert(score(line, compute_));
     }
   }
-  for (const char* end : {"", ".journal"}) fs::remove(options().memory + end);
-  Line line(options(), compute_);
+  for (const char* end : {"", ".journal"}) fs::remove(options().path + end);
+  LiveMemory line(options(), compute_);
   learn_all(line, 0, 3);
   std::atomic<bool> stop = false;
   std::vector<std::set<float>> seen(2);
@@ -195,12 +197,12 @@ TEST_F(LineTest, ReadersSeeTheOldOrTheNewMemory) {
   }
 }
 
-TEST_F(LineTest, ABatchIsSavedOrHasNotHappened) {
-  Line line(options(), compute_);
+TEST_F(LiveMemoryTest, ABatchIsSavedOrHasNotHappened) {
+  LiveMemory line(options(), compute_);
   learn_all(line, 0, 4);
   const Memory before = line.memory()->copy();
   const Patches patches = line.extractor().extract(picture(5, 0), compute_);
-  Line::Batch batch;
+  TrainingSet batch;
   batch.features = patches.vectors.view();
   batch.images = 1;
   EXPECT_THROW(line.learn_batch(batch, "new", compute_, [](double) { return false; }), Error);
@@ -208,19 +210,19 @@ TEST_F(LineTest, ABatchIsSavedOrHasNotHappened) {
   line.learn_batch(batch, "new", compute_, {});
   EXPECT_EQ(line.memory()->tasks().back().name, "new");
   EXPECT_EQ(line.unsaved(), 0u);
-  expect_same(Memory::open(options().memory), *line.memory());
+  expect_same(Memory::open(options().path), *line.memory());
 }
 
-TEST_F(LineTest, ABatchIsLearnedThoughTheJournalCannotBeBegunAnew) {
-  Line line(options(), compute_);
+TEST_F(LiveMemoryTest, ABatchIsLearnedThoughTheJournalCannotBeBegunAnew) {
+  LiveMemory line(options(), compute_);
   const Patches patches = line.extractor().extract(picture(5, 0), compute_);
-  Line::Batch batch;
+  TrainingSet batch;
   batch.features = patches.vectors.view();
   batch.images = 1;
   const fs::path in_the_way = folder_ / ".line.ccm.journal.tmp";
   fs::create_directory(in_the_way);
   line.learn_batch(batch, "new", compute_, {});
-  expect_same(Memory::open(options().memory), *line.memory());
+  expect_same(Memory::open(options().path), *line.memory());
   // An image that could not be found again is not taken; as soon as it can be, it is.
   const Memory before = line.memory()->copy();
   EXPECT_THROW(learn(line, 1, 1), Error);
@@ -230,124 +232,123 @@ TEST_F(LineTest, ABatchIsLearnedThoughTheJournalCannotBeBegunAnew) {
   EXPECT_EQ(line.unsaved(), 1u);
 }
 
-TEST_F(LineTest, IsForOneProcess) {
-  const Line line(options(), compute_);
-  EXPECT_THROW(Line(options(), compute_), Error);
+TEST_F(LiveMemoryTest, IsForOneProcess) {
+  const LiveMemory line(options(), compute_);
+  EXPECT_THROW(LiveMemory(options(), compute_), Error);
 }
 
 // By whatever name it is served, it is one memory with one journal.
-TEST_F(LineTest, IsOneMemoryByAnyName) {
-  LineOptions by_link = options();
-  by_link.memory = (folder_ / "link.ccm").string();
-  LineOptions by_twin = options();
-  by_twin.memory = (folder_ / "twin.ccm").string();
+TEST_F(LiveMemoryTest, IsOneMemoryByAnyName) {
+  LiveMemoryOptions by_link = options();
+  by_link.path = (folder_ / "link.ccm").string();
+  LiveMemoryOptions by_twin = options();
+  by_twin.path = (folder_ / "twin.ccm").string();
   {
-    Line line(options(), compute_);
+    LiveMemory line(options(), compute_);
     learn_all(line, 0, 2);
-    fs::create_symlink("line.ccm", by_link.memory);
-    fs::create_hard_link(options().memory, by_twin.memory);
-    EXPECT_THROW(Line(by_link, compute_), Error);
-    EXPECT_THROW(Line(by_twin, compute_), Error);
-    EXPECT_FALSE(fs::exists(by_twin.memory + ".lock"));
-    line.fold(compute_);
-    fs::remove(by_twin.memory);
-    fs::create_hard_link(options().memory, by_twin.memory);
-    EXPECT_THROW(Line(by_twin, compute_), Error);  // what was saved since is held too
+    fs::create_symlink("line.ccm", by_link.path);
+    fs::create_hard_link(options().path, by_twin.path);
+    EXPECT_THROW(LiveMemory(by_link, compute_), Error);
+    EXPECT_THROW(LiveMemory(by_twin, compute_), Error);
+    EXPECT_FALSE(fs::exists(by_twin.path + ".lock"));
+    line.checkpoint(compute_);
+    fs::remove(by_twin.path);
+    fs::create_hard_link(options().path, by_twin.path);
+    EXPECT_THROW(LiveMemory(by_twin, compute_), Error);  // what was saved since is held too
     learn_all(line, 2, 3);
   }
-  fs::remove(by_twin.memory);
-  Line line(by_link, compute_);
+  fs::remove(by_twin.path);
+  LiveMemory line(by_link, compute_);
   EXPECT_EQ(line.unsaved(), 1u);
   learn_all(line, 3, 4);
-  line.fold(compute_);
-  EXPECT_TRUE(fs::is_symlink(by_link.memory));
-  expect_same(Memory::open(options().memory), *line.memory());
-  EXPECT_FALSE(fs::exists(by_link.memory + ".journal"));
+  line.checkpoint(compute_);
+  EXPECT_TRUE(fs::is_symlink(by_link.path));
+  expect_same(Memory::open(options().path), *line.memory());
+  EXPECT_FALSE(fs::exists(by_link.path + ".journal"));
 }
 
 // A copy that somebody puts back under a running service is theirs, not ours to overwrite.
-TEST_F(LineTest, DoesNotOverwriteAMemoryThatWasPutBack) {
+TEST_F(LiveMemoryTest, DoesNotOverwriteAMemoryThatWasPutBack) {
   const std::string copy = (folder_ / "copy.ccm").string();
   std::string bytes;
   {
-    Line line(options(), compute_);
+    LiveMemory line(options(), compute_);
     learn_all(line, 0, 3);
-    line.fold(compute_);
-    fs::copy_file(options().memory, copy);
+    line.checkpoint(compute_);
+    fs::copy_file(options().path, copy);
     learn_all(line, 3, 6);
-    line.fold(compute_);
+    line.checkpoint(compute_);
     learn_all(line, 6, 8);
-    fs::copy_file(copy, options().memory, fs::copy_options::overwrite_existing);
-    EXPECT_THROW(line.fold(compute_), Error);
+    fs::copy_file(copy, options().path, fs::copy_options::overwrite_existing);
+    EXPECT_THROW(line.checkpoint(compute_), Error);
     EXPECT_THROW(learn(line, 1, 8), Error);  // nor is more promised
     EXPECT_EQ(line.unsaved(), 2u);
-    EXPECT_EQ(Memory::open(options().memory).tasks()[0].images,
-              Memory::open(copy).tasks()[0].images);
+    EXPECT_EQ(Memory::open(options().path).tasks()[0].images, Memory::open(copy).tasks()[0].images);
   }
   // Nor is what was taught since lost in silence.
-  EXPECT_THROW(Line(options(), compute_), Error);
-  EXPECT_THROW(Detector::open(options().memory), Error);
+  EXPECT_THROW(LiveMemory(options(), compute_), Error);
+  EXPECT_THROW(Detector::open(options().path), Error);
   const auto images_of = [](const Memory& memory) {
     std::size_t images = 0;
     for (const TaskRecord& task : memory.tasks()) images += task.images + task.held;
     return images;
   };
   // A person chooses: the copy without the journal, or what was served.
-  fs::rename(options().memory + ".journal", copy + ".journal");
-  EXPECT_EQ(images_of(*Line(options(), compute_).memory()), 3u);
-  fs::rename(copy + ".journal", options().memory + ".journal");
-  fs::rename(options().memory + ".served", options().memory);
-  EXPECT_EQ(images_of(*Line(options(), compute_).memory()), 8u);
+  fs::rename(options().path + ".journal", copy + ".journal");
+  EXPECT_EQ(images_of(*LiveMemory(options(), compute_).memory()), 3u);
+  fs::rename(copy + ".journal", options().path + ".journal");
+  fs::rename(options().path + ".served", options().path);
+  EXPECT_EQ(images_of(*LiveMemory(options(), compute_).memory()), 8u);
 }
 
 // Two journals may continue the same file: before a copy was put back, and after.
-TEST_F(LineTest, ACopyPutBackTwiceDropsNothing) {
+TEST_F(LiveMemoryTest, ACopyPutBackTwiceDropsNothing) {
   const std::string first = (folder_ / "first.ccm").string();
   const std::string second = (folder_ / "second.ccm").string();
   {
-    Line line(options(), compute_);
-    fs::copy_file(options().memory, first);
+    LiveMemory line(options(), compute_);
+    fs::copy_file(options().path, first);
     learn_all(line, 0, 3);
-    line.fold(compute_);
-    fs::copy_file(options().memory, second);
+    line.checkpoint(compute_);
+    fs::copy_file(options().path, second);
   }
-  fs::copy_file(first, options().memory, fs::copy_options::overwrite_existing);
+  fs::copy_file(first, options().path, fs::copy_options::overwrite_existing);
   {
-    Line line(options(), compute_);
+    LiveMemory line(options(), compute_);
     learn_all(line, 3, 6);  // acknowledged, as many as the other journal had
   }
-  fs::copy_file(second, options().memory, fs::copy_options::overwrite_existing);
-  EXPECT_THROW(Line(options(), compute_), Error);
-  EXPECT_THROW(Detector::open(options().memory), Error);
-  fs::copy_file(first, options().memory, fs::copy_options::overwrite_existing);
-  EXPECT_EQ(Line(options(), compute_).unsaved(), 3u);
+  fs::copy_file(second, options().path, fs::copy_options::overwrite_existing);
+  EXPECT_THROW(LiveMemory(options(), compute_), Error);
+  EXPECT_THROW(Detector::open(options().path), Error);
+  fs::copy_file(first, options().path, fs::copy_options::overwrite_existing);
+  EXPECT_EQ(LiveMemory(options(), compute_).unsaved(), 3u);
 }
 
-TEST_F(LineTest, ATouchedFileIsStillOurs) {
-  Line line(options(), compute_);
+TEST_F(LiveMemoryTest, ATouchedFileIsStillOurs) {
+  LiveMemory line(options(), compute_);
   learn_all(line, 0, 1);
-  fs::last_write_time(options().memory, fs::file_time_type::clock::now() + std::chrono::hours(1));
-  line.fold(compute_);
+  fs::last_write_time(options().path, fs::file_time_type::clock::now() + std::chrono::hours(1));
+  line.checkpoint(compute_);
   learn_all(line, 1, 2);
-  fs::remove(options().memory);  // there is nothing to spare
-  line.fold(compute_);
-  expect_same(Memory::open(options().memory), *line.memory());
+  fs::remove(options().path);  // there is nothing to spare
+  line.checkpoint(compute_);
+  expect_same(Memory::open(options().path), *line.memory());
 }
 
-TEST_F(LineTest, ARemovedJournalIsNoticed) {
-  Line line(options(), compute_);
+TEST_F(LiveMemoryTest, ARemovedJournalIsNoticed) {
+  LiveMemory line(options(), compute_);
   learn_all(line, 0, 2);
-  fs::remove(options().memory + ".journal");
+  fs::remove(options().path + ".journal");
   learn_all(line, 2, 3);  // saves, and begins another
   EXPECT_EQ(line.unsaved(), 1u);
   std::size_t images = 0;
-  for (const TaskRecord& task : Memory::open(options().memory).tasks()) images += task.images;
+  for (const TaskRecord& task : Memory::open(options().path).tasks()) images += task.images;
   EXPECT_EQ(images, 2u);
 }
 
-TEST_F(LineTest, ThresholdsSetByHandAreInTheMemory) {
+TEST_F(LiveMemoryTest, ThresholdsSetByHandAreInTheMemory) {
   {
-    Line line(options(), compute_);
+    LiveMemory line(options(), compute_);
     learn_all(line, 0, 1);
     Lesson lesson;
     lesson.task = "product 0";
@@ -358,11 +359,11 @@ TEST_F(LineTest, ThresholdsSetByHandAreInTheMemory) {
     EXPECT_THROW(line.take(lesson, {}, compute_), Error);
     EXPECT_EQ(line.unsaved(), 2u);
   }
-  EXPECT_EQ(Detector::open(options().memory).memory().threshold(0, 0.05)->score, 4.5F);
-  Line line(options(), compute_);
+  EXPECT_EQ(Detector::open(options().path).memory().threshold(0, 0.05)->score, 4.5F);
+  LiveMemory line(options(), compute_);
   EXPECT_TRUE(line.memory()->threshold(0, 0.05)->by_hand);
-  line.fold(compute_);
-  EXPECT_EQ(Memory::open(options().memory).threshold(0, 0.05)->score, 4.5F);
+  line.checkpoint(compute_);
+  EXPECT_EQ(Memory::open(options().path).threshold(0, 0.05)->score, 4.5F);
   Lesson none;
   none.task = "product 0";
   none.threshold = SetThreshold{};
@@ -371,10 +372,10 @@ TEST_F(LineTest, ThresholdsSetByHandAreInTheMemory) {
 }
 
 // What was called good was a false alarm: it is learned, and never a yardstick.
-TEST_F(LineTest, WhatWasCalledGoodIsLearnedEveryTime) {
+TEST_F(LiveMemoryTest, WhatWasCalledGoodIsLearnedEveryTime) {
   std::vector<std::int64_t> ids;
   {
-    Line line(options(), compute_);
+    LiveMemory line(options(), compute_);
     for (std::size_t i = 0; i < 12; ++i) {
       const std::vector<std::uint8_t> bytes = encode_png(picture(1, i));
       const Patches patches = line.extractor().extract(picture(1, i), compute_);
@@ -389,7 +390,7 @@ TEST_F(LineTest, WhatWasCalledGoodIsLearnedEveryTime) {
     EXPECT_EQ(line.memory()->tasks()[0].images, 12u);
     EXPECT_EQ(line.memory()->states()[0].held_out, 0u);
   }
-  const Line line(options(), compute_);
+  const LiveMemory line(options(), compute_);
   EXPECT_EQ(line.memory()->tasks()[0].images, 12u);
   std::vector<std::int64_t> replayed;
   for (const auto& [id, time] : line.good()) replayed.push_back(id);
@@ -398,9 +399,9 @@ TEST_F(LineTest, WhatWasCalledGoodIsLearnedEveryTime) {
 
 // Only a service has the store that follows from the journal: what an offline command took up, it
 // is still told of.
-TEST_F(LineTest, WhatOthersTookUpIsStillTold) {
+TEST_F(LiveMemoryTest, WhatOthersTookUpIsStillTold) {
   {
-    Line line(options(), compute_);
+    LiveMemory line(options(), compute_);
     const std::vector<std::uint8_t> bytes = encode_png(picture(1, 1));
     const Patches patches = line.extractor().extract(picture(1, 1), compute_);
     Lesson lesson;
@@ -409,38 +410,38 @@ TEST_F(LineTest, WhatOthersTookUpIsStillTold) {
     lesson.inspection = 77;
     line.take(lesson, patches.vectors.view(), compute_);
   }
-  for (int i = 0; i < 2; ++i) Detector::open(options().memory).save(options().memory);
+  for (int i = 0; i < 2; ++i) Detector::open(options().path).save(options().path);
   {
-    Line line(options(), compute_);
+    LiveMemory line(options(), compute_);
     EXPECT_EQ(line.unsaved(), 0u);
     ASSERT_EQ(line.good().size(), 1u);
     EXPECT_EQ(line.good()[0].first, 77);
     learn_all(line, 0, 1);
   }
-  Line line(options(), compute_);  // and again, until the journal is begun anew
+  LiveMemory line(options(), compute_);  // and again, until the journal is begun anew
   EXPECT_EQ(line.unsaved(), 1u);
   EXPECT_EQ(line.good().size(), 1u);
-  line.fold(compute_);
+  line.checkpoint(compute_);
   EXPECT_EQ(line.memory()->tasks()[0].images, 1u);
 }
 
 // Also when there is nothing to save.
-TEST_F(LineTest, AtTheEndTheFileIsThere) {
-  Line line(options(), compute_);
+TEST_F(LiveMemoryTest, AtTheEndTheFileIsThere) {
+  LiveMemory line(options(), compute_);
   learn_all(line, 0, 2);
-  line.fold(compute_);
-  fs::remove(options().memory);
-  line.fold(compute_);
-  expect_same(Memory::open(options().memory), *line.memory());
-  fs::remove(options().memory);
-  std::ofstream(options().memory) << "another's";
-  EXPECT_THROW(line.fold(compute_), Error);
-  expect_same(Memory::open(options().memory + ".served"), *line.memory());
+  line.checkpoint(compute_);
+  fs::remove(options().path);
+  line.checkpoint(compute_);
+  expect_same(Memory::open(options().path), *line.memory());
+  fs::remove(options().path);
+  std::ofstream(options().path) << "another's";
+  EXPECT_THROW(line.checkpoint(compute_), Error);
+  expect_same(Memory::open(options().path + ".served"), *line.memory());
 }
 
 // Whatever becomes of an update, the two copies stay alike.
-TEST_F(LineTest, AFailedUpdateIsInNeitherCopy) {
-  Line line(options(), compute_);
+TEST_F(LiveMemoryTest, AFailedUpdateIsInNeitherCopy) {
+  LiveMemory line(options(), compute_);
   learn_all(line, 0, 3);
   const Vectors strange(4, 3);  // of another dimension: found out when it is learned
   const std::vector<std::uint8_t> bytes = encode_png(picture(0, 0));
@@ -456,40 +457,40 @@ TEST_F(LineTest, AFailedUpdateIsInNeitherCopy) {
   }
 }
 
-TEST_F(LineTest, TheJournalStaysUntilWhatFollowsFromItIsWritten) {
-  Line line(options(), compute_);
+TEST_F(LiveMemoryTest, TheJournalStaysUntilWhatFollowsFromItIsWritten) {
+  LiveMemory line(options(), compute_);
   learn_all(line, 0, 2);
-  line.before_fold([] { throw Error(Error::Kind::kInput, "the store is full"); });
-  EXPECT_THROW(line.fold(compute_), Error);
+  line.before_checkpoint([] { throw Error(Error::Kind::kInput, "the store is full"); });
+  EXPECT_THROW(line.checkpoint(compute_), Error);
   EXPECT_EQ(line.unsaved(), 2u);
-  line.before_fold({});
-  line.fold(compute_);
+  line.before_checkpoint({});
+  line.checkpoint(compute_);
   EXPECT_EQ(line.unsaved(), 0u);
 }
 
 // Serve, learn, crash, learn offline, serve again: everything that was acknowledged is there.
-TEST_F(LineTest, OtherCommandsTakeTheJournalUp) {
+TEST_F(LiveMemoryTest, OtherCommandsTakeTheJournalUp) {
   {
-    Line line(options(), compute_);
+    LiveMemory line(options(), compute_);
     learn_all(line, 0, 10);
   }
   const std::string more = (folder_ / "more.png").string();
   write_image(more, picture(4, 1));
   {
     std::size_t lessons = 0;
-    Detector detector = Detector::open(options().memory, "", &lessons);
+    Detector detector = Detector::open(options().path, "", &lessons);
     EXPECT_EQ(lessons, 10u);
     LearnOptions how;
     how.task = "offline";
     detector.learn({more}, how, compute_);
-    detector.save(options().memory);
+    detector.save(options().path);
   }
   {
     std::size_t lessons = 1;
-    Detector::open(options().memory, "", &lessons);
+    Detector::open(options().path, "", &lessons);
     EXPECT_EQ(lessons, 0u);  // they are in the file, which says so
   }
-  const Line line(options(), compute_);
+  const LiveMemory line(options(), compute_);
   EXPECT_EQ(line.unsaved(), 0u);
   std::size_t images = 0;
   for (std::size_t t = 0; t < line.memory()->tasks().size(); ++t) {

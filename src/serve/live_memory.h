@@ -18,43 +18,44 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
-#include "base/lock.h"
 #include "contcore/detector.h"
+#include "contcore/extractor.h"
 #include "contcore/progress.h"
+#include "detector/learning.h"
 #include "detector/lessons.h"
-#include "detector/parts.h"
 #include "memory/journal.h"
+#include "memory/memory_file.h"
 
 namespace contcore {
 
-struct LineOptions {
-  std::string memory;        ///< the file; made if it is not there
+struct LiveMemoryOptions {
+  std::string path;          ///< the file; made if it is not there
   std::string backbone;      ///< where the backbone is, if not where the memory says
   DetectorOptions settings;  ///< of a new memory
 };
 
 /// Learning calls are for one thread at a time, the others for any.
-class Line {
+class LiveMemory {
  public:
   /// Opens the memory and replays its journal. Throws Error as Detector::open and Journal::open.
-  Line(const LineOptions& options, Compute& compute);
-  ~Line();
+  LiveMemory(const LiveMemoryOptions& options, Compute& compute);
+  ~LiveMemory();
 
   /// The memory's file, links followed.
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_.path(); }
   /// Inspections that the journal says were called good and learned, and when.
   const std::vector<std::pair<std::int64_t, std::string>>& good() const { return good_; }
   /// Is called before the journal is begun anew, to write down what follows from it elsewhere. If
   /// it throws, the journal stays, and nothing is saved.
-  void before_fold(std::function<void()> action) { before_fold_ = std::move(action); }
+  void before_checkpoint(std::function<void()> action) { before_checkpoint_ = std::move(action); }
 
-  const Extractor& extractor() const { return parts_->extractor; }
+  const Extractor& extractor() const { return *extractor_; }
   /// The memory as it is now; it stays that way as long as it is held, so hold it briefly.
   std::shared_ptr<const Memory> memory() const;
 
@@ -70,48 +71,37 @@ class Line {
   /// Learns a batch, of which some images are held out. Saved and published when it returns. Throws
   /// as Memory::learn, and Error (kInput) when it cannot be saved (also because another file has
   /// taken the memory's place, which is not overwritten): the memory is as before.
-  struct Batch {
-    VectorView features;
-    std::size_t images = 0;
-    VectorView held;
-    std::vector<std::size_t> held_ends;
-  };
-  void learn_batch(const Batch& batch, const std::string& task, Compute& compute,
+  void learn_batch(const TrainingSet& set, const std::string& task, Compute& compute,
                    const Progress& progress);
 
   /// Images learned since the memory was last saved.
   std::size_t unsaved() const { return unsaved_; }
   /// Saves the memory, and begins the journal anew.
-  void fold(Compute& compute);
+  void checkpoint(Compute& compute);
 
  private:
   // One of the two copies, and how many read it.
-  struct Side {
-    explicit Side(Memory m) : memory(std::move(m)) {}
+  struct Buffer {
+    explicit Buffer(Memory m) : memory(std::move(m)) {}
     Memory memory;
     std::size_t readers = 0;
   };
   using Update = std::function<bool(Memory&, Compute&)>;
   bool publish(const Update& update, Compute& compute);
-  void publish_whole(std::shared_ptr<Side> side, std::shared_ptr<Side> twin);
-  bool is_replaced() const;
+  void publish_whole(std::shared_ptr<Buffer> buffer, std::shared_ptr<Buffer> twin);
   void catch_up(Compute& compute);
-  std::string save(const Memory& memory);
-  void begin_journal(const std::string& checksum);
+  void save(const Memory& memory);
+  void begin_journal();
 
-  std::string path_;
-  FileLock lock_;
-  std::unique_ptr<Detector::Parts> parts_;  // its memory is empty: these are the memories
-  mutable std::mutex mutex_;                // of which is which, and of the readers
-  mutable std::condition_variable left_;    // a reader has
-  std::shared_ptr<Side> current_;
-  std::shared_ptr<Side> spare_;  // none after an update failed: it is copied anew
-  std::vector<Update> behind_;   // updates that the spare has not seen
+  MemoryFile file_;
+  std::optional<Extractor> extractor_;
+  mutable std::mutex mutex_;              // of which is which, and of the readers
+  mutable std::condition_variable left_;  // a reader has
+  std::shared_ptr<Buffer> front_;
+  std::shared_ptr<Buffer> back_;  // none after an update failed: it is copied anew
+  std::vector<Update> behind_;    // updates that the spare has not seen
   std::unique_ptr<Journal> journal_;
-  std::string checksum_;  // of the file, as it was opened or saved last
-  FileIdentity saved_as_{""};
-  bool is_ahead_ = false;  // the file has what a failed save left in it
-  std::function<void()> before_fold_;
+  std::function<void()> before_checkpoint_;
   std::vector<std::pair<std::int64_t, std::string>> good_;
   std::string remark_;
   std::atomic<std::size_t> unsaved_ = 0;

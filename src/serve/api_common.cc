@@ -1,4 +1,4 @@
-#include "serve/api_parts.h"
+#include "serve/api_common.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,52 @@
+// The verdict on an image: its patches against a memory.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "contcore/compute.h"
+#include "contcore/extractor.h"
+#include "contcore/image.h"
+#include "contcore/memory.h"
+#include "contcore/vectors.h"
+
+namespace contcore {
+
+struct InspectOptions {
+  double false_alarms = 0.05;
+  std::string task;  ///< the product, if it is known; empty: recognised
+  bool map = true;   ///< whether the map is wanted
+};
+
+/// What was seen in one image.
+struct Inspection {
+  float score = 0;                     ///< image_score(): largest distance of a patch to the memory
+  std::optional<std::size_t> task;     ///< recognised, or named; an index into Memory::tasks()
+  std::optional<Threshold> threshold;  ///< of that task
+  bool rejected = false;               ///< score above threshold
+  Map map;                             ///< in the image's own pixels
+  float level = 0;                     ///< map value that the threshold comes to; above: outlined
+  std::size_t peak_x = 0;              ///< where the map is largest
+  std::size_t peak_y = 0;
+};
+
+/// Score, product and verdict, given the patches' distances to the memory; no map. Whoever judges
+/// an image calls this. Throws Error (kUsage) for a task that is not in the memory.
+Inspection judge(const Memory& memory, VectorView patches, std::span<const float> distances,
+                 const InspectOptions& options);
+
+/// Searches, judges, and draws the map over the image the patches are of. Throws Error (kInput)
+/// when the memory is empty, and as judge().
+Inspection inspect(const Memory& memory, const Patches& patches, const InspectOptions& options,
+                   Compute& compute);
+
+/// The verdict in a word: "good", "defect", or "unknown" where there is no threshold.
+const char* verdict(const Inspection& seen);
+
+/// A picture of what was seen: the image, the heat, the outline of what is above the threshold, and
+/// the verdict. The same colour means the same in all pictures of a product.
+Image draw_inspection(const Image& image, const Inspection& seen);
+
+}  // namespace contcore

@@ -1,0 +1,45 @@
+#include "detector/extract_files.h"
+
+#include <atomic>
+
+#include "contcore/error.h"
+#include "detector/in_order.h"
+
+namespace contcore {
+namespace {
+
+Extracted extract_file(const Extractor& extractor, const std::string& file) {
+  Compute one(1);
+  Extracted image;
+  try {
+    image.patches = extractor.extract(read_image(file), one);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kInput) throw;
+    image.error = error.what();
+  }
+  return image;
+}
+
+}  // namespace
+
+void extract_files(const Extractor& extractor, const std::vector<std::string>& files,
+                   std::size_t first, std::size_t n, Compute& compute, const Progress& progress,
+                   const std::function<void(std::size_t, Extracted&)>& use) {
+  std::atomic<std::size_t> done = first;
+  run_in_order<Extracted>(
+      compute, n, kMostImagesAhead,
+      [&](std::size_t i, std::size_t worker) {
+        // Worker 0 is the calling thread, the only one to report from.
+        if (worker == 0 && progress &&
+            !progress(static_cast<double>(done) / static_cast<double>(files.size()))) {
+          throw Error(Error::Kind::kCancelled, "stopped");
+        }
+        return extract_file(extractor, files[first + i]);
+      },
+      [&](std::size_t i, Extracted& image) {
+        use(first + i, image);
+        ++done;
+      });
+}
+
+}  // namespace contcore

@@ -1,0 +1,22 @@
+// What the colours of an anomaly map mean: the same in all pictures of a product.
+#pragma once
+
+#include <optional>
+
+#include "contcore/image.h"
+
+namespace contcore {
+
+/// Map value that the threshold comes to where the map's peak is `peak`: smoothing lowers the peak,
+/// and the threshold goes down with it, so that an image has something outlined exactly when it is
+/// rejected. Infinite without a threshold.
+float outline_level(float score, std::optional<float> threshold, float peak);
+
+/// Where heat begins and is full.
+struct HeatRange {
+  float low;
+  float high;
+};
+HeatRange heat_range(const Map& map, float level);
+
+}  // namespace contcore

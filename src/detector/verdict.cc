@@ -1,0 +1,72 @@
+#include "contcore/verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "contcore/error.h"
+#include "contcore/score.h"
+#include "detector/heat_scale.h"
+
+namespace contcore {
+namespace {
+
+std::size_t task_named(const Memory& memory, const std::string& name) {
+  if (const auto task = memory.find_task(name)) return *task;
+  std::string known;
+  for (const TaskRecord& task : memory.tasks()) known += (known.empty() ? "" : ", ") + task.name;
+  throw Error(Error::Kind::kUsage,
+              fmt::format("there is no task '{}' in this memory; it knows {}", name, known));
+}
+
+}  // namespace
+
+Inspection judge(const Memory& memory, VectorView patches, std::span<const float> distances,
+                 const InspectOptions& options) {
+  Inspection seen;
+  seen.score = image_score(distances);
+  seen.task = options.task.empty() ? memory.recognise(patches) : task_named(memory, options.task);
+  if (seen.task) seen.threshold = memory.threshold(*seen.task, options.false_alarms);
+  seen.rejected = seen.threshold && seen.score > seen.threshold->score;
+  return seen;
+}
+
+Inspection inspect(const Memory& memory, const Patches& patches, const InspectOptions& options,
+                   Compute& compute) {
+  const std::vector<float> distances = memory.distances(patches.vectors.view(), compute);
+  Inspection seen = judge(memory, patches.vectors.view(), distances, options);
+  if (!options.map) return seen;
+  const NetworkInput& input = patches.input;
+  seen.map = to_original(
+      anomaly_map(distances, patches.grid_width, patches.grid_height, input.width, input.height),
+      input, patches.image_width, patches.image_height);
+  const auto peak = std::max_element(seen.map.values.begin(), seen.map.values.end());
+  const auto at = static_cast<std::size_t>(peak - seen.map.values.begin());
+  seen.peak_x = at % seen.map.width;
+  seen.peak_y = at / seen.map.width;
+  const auto threshold = seen.threshold ? std::optional(seen.threshold->score) : std::nullopt;
+  seen.level = outline_level(seen.score, threshold, *peak);
+  return seen;
+}
+
+const char* verdict(const Inspection& seen) {
+  if (!seen.threshold) return "unknown";
+  return seen.rejected ? "defect" : "good";
+}
+
+Image draw_inspection(const Image& image, const Inspection& seen) {
+  Overlay overlay;
+  overlay.rejected = seen.rejected;
+  overlay.judged = seen.threshold.has_value();
+  overlay.level = seen.level;
+  const HeatRange range = heat_range(seen.map, seen.level);
+  overlay.low = range.low;
+  overlay.high = range.high;
+  overlay.caption = fmt::format("{}  {:.2f}", seen.rejected ? "DEFECT" : verdict(seen), seen.score);
+  if (seen.threshold) overlay.caption += fmt::format(" / {:.2f}", seen.threshold->score);
+  return draw_overlay(image, seen.map, overlay);
+}
+
+}  // namespace contcore
