@@ -155,16 +155,17 @@ void run_bench(const BackboneCommand& command) {
   const Backbone backbone(resolve_backbone(command.file), command.layers);
   const BackboneInfo info = backbone.info(size.height, size.width);
   const std::vector<float> image = random_image(size);
-  const std::size_t threads = Threads(command.common.threads).count();
-  auto runner = backbone.runner(threads);
+  Compute compute(command.common.threads);
+  const std::size_t threads = compute.threads().count();
+  auto runner = backbone.runner();
   const Stopwatch compiling;
-  runner.run(image, size.height, size.width);
+  runner.run(image, size.height, size.width, compute);
   const double first = compiling.seconds();
   std::vector<double> seconds;
   while (seconds.size() < command.runs) {
     stop_if_asked();
     const Stopwatch watch;
-    runner.run(image, size.height, size.width);
+    runner.run(image, size.height, size.width, compute);
     seconds.push_back(watch.seconds());
   }
   std::sort(seconds.begin(), seconds.end());

@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "backbone/builtin.h"
+#include "backbone/onednn_program.h"
 #include "backbone/onnx.h"
 #include "backbone/plan.h"
-#include "backbone/program.h"
 #include "base/random.h"
 #include "contcore/backbone.h"
 #include "contcore/error.h"
@@ -161,8 +161,9 @@ int compare(const std::vector<std::string>& arguments) {
   std::vector<std::string> layers;
   for (const auto& output : theirs["outputs"]) layers.push_back(output["name"]);
   const Backbone backbone(file, layers);
-  auto runner = backbone.runner(threads);
-  const std::vector<FeatureMap> maps = runner.run(image, side, side);
+  contcore::Compute compute(threads);
+  auto runner = backbone.runner();
+  const std::vector<FeatureMap> maps = runner.run(image, side, side, compute);
   double worst = 0;
   for (std::size_t i = 0; i < maps.size(); ++i) {
     const auto& output = theirs["outputs"][i];
@@ -175,7 +176,8 @@ int compare(const std::vector<std::string>& arguments) {
   double ours = std::numeric_limits<double>::max();
   double floor = ours;
   for (int i = 0; i < 3; ++i) {  // in turns: the machine may be busy for a while
-    ours = std::min(ours, best_milliseconds(repeats, [&] { runner.run(image, side, side); }));
+    ours =
+        std::min(ours, best_milliseconds(repeats, [&] { runner.run(image, side, side, compute); }));
     floor = std::min(floor, bare_convolutions(file, layers, static_cast<std::int64_t>(side),
                                               threads, repeats / 3 + 1));
   }
@@ -198,18 +200,18 @@ int profile(const std::vector<std::string>& arguments) {
   }
   contcore::fold_constants(graph);
   Plan plan = contcore::trace(graph, contcore::needed_nodes(graph, graph.outputs), side, side);
-  std::vector<contcore::Wanted> wanted;
+  std::vector<contcore::PlanOutput> outputs;
   std::vector<std::size_t> kept;
   for (const auto& name : graph.outputs) {
-    contcore::Wanted want;
-    want.value = plan.names.at(name);
-    kept.push_back(want.value);
-    wanted.push_back(want);
+    contcore::PlanOutput output;
+    output.value = plan.names.at(name);
+    kept.push_back(output.value);
+    outputs.push_back(output);
   }
   contcore::fuse(plan, kept);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   contcore::PackedWeights weights;
-  contcore::Program program(plan, wanted, std::stoul(arguments[2]), engine, weights);
+  contcore::OneDnnProgram program(plan, outputs, std::stoul(arguments[2]), engine, weights);
   const std::vector<float> image(static_cast<std::size_t>(3 * side * side), 0.5f);
   auto timings = program.profile(image.data(), 20);
   double sum = 0;

@@ -29,8 +29,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const Backbone backbone(file.holding({data, size}));
     if (!is_small(backbone.info(kSide, kSide))) return;
     const std::vector<float> image(3 * kSide * kSide, 0.5F);
-    auto runner = backbone.runner(1);
-    for (const FeatureMap& map : runner.run(image, kSide, kSide)) {
+    auto runner = backbone.runner();
+    Compute one(1);
+    for (const FeatureMap& map : runner.run(image, kSide, kSide, one)) {
       float sum = 0;
       for (std::size_t i = 0; i < map.channels * map.height * map.width; ++i) sum += map.data[i];
       volatile float kept = sum;

@@ -1,4 +1,4 @@
-// The network that turns an image into feature maps: any ONNX file, run by oneDNN.
+// The network that turns an image into feature maps: any ONNX file.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "contcore/compute.h"
+
 namespace contcore {
+
+class Engine;  // what runs the network: src/backbone/engine.h
 
 /// One layer's output for one image: `channels` numbers for each place, place after place, row
 /// after row. The memory belongs to the Runner and is valid until its next run.
@@ -41,6 +45,9 @@ class Backbone {
   /// /layer2/); empty: layer2 and layer3 (for a graph with neither, all its outputs). Throws Error
   /// (kInput) naming the file, the node, the operator and the remedy for what cannot be run.
   explicit Backbone(const std::string& file, std::vector<std::string> layers = {});
+  /// The same, run by an engine of its own instead of oneDNN.
+  Backbone(const std::string& file, std::vector<std::string> layers,
+           std::unique_ptr<Engine> engine);
   ~Backbone();
   Backbone(Backbone&&) noexcept;
   Backbone& operator=(Backbone&&) noexcept;
@@ -64,10 +71,11 @@ class Backbone {
     Runner(Runner&&) noexcept;
     Runner& operator=(Runner&&) noexcept;
 
-    /// The chosen layers of one image: 3 × height × width, as contcore::prepare gives it. A size is
-    /// compiled when it is first seen; the last few are kept. Throws Error (kInput) on a size the
-    /// graph does not take.
-    std::vector<FeatureMap> run(std::span<const float> chw, std::size_t height, std::size_t width);
+    /// The chosen layers of one image: 3 × height × width, as contcore::prepare gives it, spread
+    /// over the threads of `compute`. A size is compiled when it is first seen with so many
+    /// threads; the last few are kept. Throws Error (kInput) on a size the graph does not take.
+    std::vector<FeatureMap> run(std::span<const float> chw, std::size_t height, std::size_t width,
+                                Compute& compute);
 
    private:
     friend class Backbone;
@@ -76,8 +84,7 @@ class Backbone {
     std::unique_ptr<State> state_;
   };
 
-  /// `threads` is how many cores one image is spread over.
-  Runner runner(std::size_t threads) const;
+  Runner runner() const;
 
  private:
   struct Model;

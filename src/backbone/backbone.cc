@@ -12,10 +12,10 @@
 #include "backbone/attributes.h"
 #include "backbone/builtin.h"
 #include "backbone/constants.h"
+#include "backbone/engine.h"
 #include "backbone/hash.h"
 #include "backbone/onnx.h"
 #include "backbone/plan.h"
-#include "backbone/program.h"
 #include "backbone/shapes.h"
 #include "contcore/error.h"
 
@@ -116,38 +116,38 @@ std::pair<std::size_t, std::size_t> patch_grid(const Plan& plan) {
 }
 
 // The map a tensor is; nothing if it is none. `maker` is the node that makes it.
-std::optional<Wanted> as_map(const Plan& plan, std::size_t value, const Node& maker,
-                             std::pair<std::size_t, std::size_t> grid) {
+std::optional<PlanOutput> as_map(const Plan& plan, std::size_t value, const Node& maker,
+                                 std::pair<std::size_t, std::size_t> grid) {
   const Shape& shape = plan.values[value].shape;
   if (plan.values[value].constant || shape.empty() || shape[0] != 1) return std::nullopt;
-  Wanted wanted;
-  wanted.value = value;
+  PlanOutput output;
+  output.value = value;
   if (shape.size() == 4) {
-    wanted.channels_last =
+    output.channels_last =
         (plan.channels_last && value == plan.input) ||
         (maker.op == "Transpose" && permutation(maker, 4) == std::vector<std::int64_t>{0, 2, 3, 1});
-    return wanted;
+    return output;
   }
   if (shape.size() == 3) {
-    wanted.height = grid.first;
-    wanted.width = grid.second;
+    output.height = grid.first;
+    output.width = grid.second;
     const std::size_t patches = grid.first * grid.second;
     if (patches == 0 || static_cast<std::size_t>(shape[1]) < patches) return std::nullopt;
-    return wanted;
+    return output;
   }
-  return shape.size() == 2 ? std::optional(wanted) : std::nullopt;
+  return shape.size() == 2 ? std::optional(output) : std::nullopt;
 }
 
-LayerShape shape_of(const Plan& plan, const Wanted& wanted) {
-  const Shape& shape = plan.values[wanted.value].shape;
+LayerShape shape_of(const Plan& plan, const PlanOutput& output) {
+  const Shape& shape = plan.values[output.value].shape;
   const auto dim = [&](std::size_t i) { return static_cast<std::size_t>(shape[i]); };
   LayerShape layer;
-  if (shape.size() == 4 && wanted.channels_last) {
+  if (shape.size() == 4 && output.channels_last) {
     layer.channels = dim(3), layer.height = dim(1), layer.width = dim(2);
   } else if (shape.size() == 4) {
     layer.channels = dim(1), layer.height = dim(2), layer.width = dim(3);
   } else if (shape.size() == 3) {
-    layer.channels = dim(2), layer.height = wanted.height, layer.width = wanted.width;
+    layer.channels = dim(2), layer.height = output.height, layer.width = output.width;
   } else {
     layer.channels = dim(1), layer.height = layer.width = 1;
   }
@@ -161,8 +161,6 @@ auto naming(const std::string& file, const Work& work) {
     return work();
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("{}: {}", file, error.what()));
-  } catch (const dnnl::error& error) {
-    throw Error(Error::Kind::kInternal, fmt::format("{}: oneDNN: {}", file, error.what()));
   }
 }
 
@@ -177,14 +175,12 @@ struct Backbone::Model {
   std::vector<std::string> tensors;  // what they mean
   Graph graph;
   std::vector<std::size_t> nodes;  // that the layers need
-  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  mutable PackedWeights weights;
+  std::unique_ptr<Engine> engine;
 
   void choose(std::vector<std::string> wanted);
   const Node* maker(const std::string& tensor) const;
-  std::vector<Wanted> wanted_maps(const Plan& plan) const;
-  std::unique_ptr<Program> compile(std::size_t height, std::size_t width,
-                                   std::size_t threads) const;
+  std::vector<PlanOutput> outputs(const Plan& plan) const;
+  std::unique_ptr<Program> compile(std::size_t height, std::size_t width, Compute& compute) const;
   BackboneInfo info(std::size_t height, std::size_t width) const;
 };
 
@@ -215,8 +211,8 @@ const Node* Backbone::Model::maker(const std::string& tensor) const {
   return nullptr;
 }
 
-std::vector<Wanted> Backbone::Model::wanted_maps(const Plan& plan) const {
-  std::vector<Wanted> maps;
+std::vector<PlanOutput> Backbone::Model::outputs(const Plan& plan) const {
+  std::vector<PlanOutput> maps;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::size_t value = plan.names.at(tensors[i]);
     const auto map = as_map(plan, value, *maker(tensors[i]), patch_grid(plan));
@@ -239,15 +235,15 @@ void check_size(std::size_t height, std::size_t width) {
 }
 
 std::unique_ptr<Program> Backbone::Model::compile(std::size_t height, std::size_t width,
-                                                  std::size_t threads) const {
+                                                  Compute& compute) const {
   check_size(height, width);
   Plan plan =
       trace(graph, nodes, static_cast<std::int64_t>(height), static_cast<std::int64_t>(width));
-  const std::vector<Wanted> maps = wanted_maps(plan);
+  const std::vector<PlanOutput> maps = outputs(plan);
   std::vector<std::size_t> kept;
-  for (const Wanted& map : maps) kept.push_back(map.value);
+  for (const PlanOutput& map : maps) kept.push_back(map.value);
   fuse(plan, kept);
-  return std::make_unique<Program>(plan, maps, threads, engine, weights);
+  return engine->compile(plan, maps, compute);
 }
 
 BackboneInfo Backbone::Model::info(std::size_t height, std::size_t width) const {
@@ -256,7 +252,7 @@ BackboneInfo Backbone::Model::info(std::size_t height, std::size_t width) const 
   const auto w = static_cast<std::int64_t>(width);
   BackboneInfo info;
   const Plan plan = trace(graph, nodes, h, w);
-  wanted_maps(plan);
+  outputs(plan);
   for (const Step& step : plan.steps) info.gflops += flops(plan, step) * 1e-9;
   std::unordered_set<std::string> counted;
   for (const std::size_t i : nodes) {
@@ -288,8 +284,13 @@ BackboneInfo Backbone::Model::info(std::size_t height, std::size_t width) const 
 // ---- the public face ---------------------------------------------------------------------------
 
 Backbone::Backbone(const std::string& file, std::vector<std::string> layers)
+    : Backbone(file, std::move(layers), default_engine()) {}
+
+Backbone::Backbone(const std::string& file, std::vector<std::string> layers,
+                   std::unique_ptr<Engine> engine)
     : model_(std::make_unique<Model>()) {
   model_->file = file;
+  model_->engine = std::move(engine);
   if (file == "builtin") {
     model_->graph = builtin_graph();
     model_->hash = hash_of(model_->graph);
@@ -321,20 +322,21 @@ struct Backbone::Runner::State {
   struct Compiled {
     std::size_t height = 0;
     std::size_t width = 0;
+    std::size_t threads = 0;
     std::unique_ptr<Program> program;
   };
   const Model* model = nullptr;
-  std::size_t threads = 1;
   std::list<Compiled> compiled;  // the last used first
 
-  Program& program(std::size_t height, std::size_t width) {
+  Program& program(std::size_t height, std::size_t width, Compute& compute) {
+    const std::size_t threads = compute.threads().count();
     const auto found = std::find_if(compiled.begin(), compiled.end(), [&](const Compiled& one) {
-      return one.height == height && one.width == width;
+      return one.height == height && one.width == width && one.threads == threads;
     });
     if (found != compiled.end()) {
       compiled.splice(compiled.begin(), compiled, found);
     } else {
-      compiled.push_front({height, width, model->compile(height, width, threads)});
+      compiled.push_front({height, width, threads, model->compile(height, width, compute)});
       if (compiled.size() > kSizesKept) compiled.pop_back();
     }
     return *compiled.front().program;
@@ -347,21 +349,20 @@ Backbone::Runner::Runner(Runner&&) noexcept = default;
 Backbone::Runner& Backbone::Runner::operator=(Runner&&) noexcept = default;
 
 std::vector<FeatureMap> Backbone::Runner::run(std::span<const float> chw, std::size_t height,
-                                              std::size_t width) {
+                                              std::size_t width, Compute& compute) {
   return naming(state_->model->file, [&] {
     check_size(height, width);
     if (chw.size() != 3 * height * width) {
       throw Error(Error::Kind::kUsage, fmt::format("an image of 3 x {} x {} has {} numbers, not {}",
                                                    height, width, 3 * height * width, chw.size()));
     }
-    return state_->program(height, width).run(chw.data());
+    return state_->program(height, width, compute).run(chw.data());
   });
 }
 
-Backbone::Runner Backbone::runner(std::size_t threads) const {
+Backbone::Runner Backbone::runner() const {
   auto state = std::make_unique<Runner::State>();
   state->model = model_.get();
-  state->threads = std::max<std::size_t>(1, threads);
   return Runner(std::move(state));
 }
 

@@ -1,5 +1,5 @@
 // A network as a list of operators on named tensors: what the ONNX reader makes, what the built-in
-// backbone is written in, and what is compiled for oneDNN.
+// backbone is written in, and what an engine compiles.
 #pragma once
 
 #include <cstdint>

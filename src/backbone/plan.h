@@ -1,5 +1,5 @@
 // A graph at one image size: every shape known, constants computed, operators reduced to a few
-// kinds of steps. trace() makes it, fuse() makes it shorter, Program runs it.
+// kinds of steps. trace() makes it, fuse() makes it shorter, an Engine compiles it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Value {
   std::optional<Tensor> constant;
 };
 
-/// A function of one number, with oneDNN's parameters.
+/// A function of one number.
 struct Unary {
   enum class Kind {
     kRelu,  ///< max(x, 0) + alpha · min(x, 0)
@@ -94,6 +94,15 @@ struct Plan {
   bool channels_last = false;  ///< the graph takes (N, height, width, 3)
   std::int64_t opset = 13;
   std::string stopped;  ///< why the rest of the graph was left out, with `tolerant` tracing
+};
+
+/// A value that is handed out as a map.
+struct PlanOutput {
+  std::size_t value = 0;
+  bool channels_last =
+      false;               ///< of four dimensions: (N, height, width, C), not (N, C, height, width)
+  std::size_t height = 0;  ///< of a value (N, tokens, C): the last height · width tokens
+  std::size_t width = 0;
 };
 
 /// The nodes `targets` (tensor names) depend on, by index, in order.

@@ -69,7 +69,7 @@ struct Extractor::State {
         return runner;
       }
     }
-    return backbone.runner(threads);
+    return backbone.runner();
   }
 
   void put_back(std::size_t threads, Backbone::Runner runner) {
@@ -164,7 +164,7 @@ Patches Extractor::extract(const Image& image, Compute& compute) const {
   patches.image_height = image.height;
   Backbone::Runner runner = state_->take(compute.threads().count());
   const std::vector<FeatureMap> maps =
-      runner.run(patches.input.chw, patches.input.height, patches.input.width);
+      runner.run(patches.input.chw, patches.input.height, patches.input.width, compute);
   patches.grid_width = maps[0].width;
   patches.grid_height = maps[0].height;
   patches.vectors = Vectors(patches.grid_width * patches.grid_height, state_->embedding.dimension);

@@ -68,9 +68,10 @@ void expect_naive(Graph graph, const Names& layers, std::size_t height = 13, std
   const auto naive = NaiveGraph(graph).run(image, static_cast<std::int64_t>(height),
                                            static_cast<std::int64_t>(width));
   const Backbone backbone(file.path(), layers);
-  auto runner = backbone.runner(threads);
+  auto runner = backbone.runner();
+  Compute compute(threads);
   for (int again = 0; again < 2; ++again) {  // nothing of the first run may linger
-    const std::vector<FeatureMap> maps = runner.run(image, height, width);
+    const std::vector<FeatureMap> maps = runner.run(image, height, width, compute);
     ASSERT_EQ(maps.size(), layers.size());
     for (std::size_t i = 0; i < layers.size(); ++i) {
       std::string what = layers[i] + ":";
@@ -529,8 +530,9 @@ TEST(BackboneTransformer, TakesChannelsLastImages) {
   const TemporaryFile file(net.graph());
   const Backbone backbone(file.path(), {"last", x});
   const auto image = random_image(6, 5);
-  auto runner = backbone.runner(1);
-  const auto maps = runner.run(image, 6, 5);
+  auto runner = backbone.runner();
+  Compute one(1);
+  const auto maps = runner.run(image, 6, 5, one);
   ASSERT_EQ(maps[0].channels, 16u);
   ASSERT_EQ(maps[0].height, 6u);
   EXPECT_TRUE(std::equal(maps[0].data, maps[0].data + 6 * 5 * 16, maps[1].data));
@@ -561,11 +563,12 @@ TEST(BackboneRunner, TakesAnySize) {
   // One runner, more sizes than it keeps, each more than once.
   const TemporaryFile file(net.graph());
   const Backbone backbone(file.path());
-  auto runner = backbone.runner(1);
+  auto runner = backbone.runner();
+  Compute one(1);
   for (int round = 0; round < 2; ++round) {
     for (std::size_t side = 9; side < 16; ++side) {
       const auto image = random_image(side, side + 2);
-      const auto maps = runner.run(image, side, side + 2);
+      const auto maps = runner.run(image, side, side + 2, one);
       const auto naive =
           NaiveGraph(net.graph())
               .run(image, static_cast<std::int64_t>(side), static_cast<std::int64_t>(side + 2));
@@ -581,10 +584,11 @@ TEST(BackboneRunner, SeveralRunAtOnce) {
   const Backbone backbone(file.path());
   constexpr std::size_t kRunners = 4, kImages = 12;
   const auto run = [&](std::size_t seed, std::size_t threads, std::vector<float>& out) {
-    auto runner = backbone.runner(threads);
+    auto runner = backbone.runner();
+    Compute compute(threads);
     for (std::size_t i = 0; i < kImages; ++i) {
       const std::size_t side = 20 + 3 * (i % 3);
-      const auto maps = runner.run(random_image(side, side, seed * 100 + i), side, side);
+      const auto maps = runner.run(random_image(side, side, seed * 100 + i), side, side, compute);
       for (const FeatureMap& map : maps) {
         out.insert(out.end(), map.data, map.data + map.channels * map.height * map.width);
       }
@@ -604,10 +608,11 @@ TEST(BackboneRunner, RefusesWhatItCannotRun) {
   Net net = small_net();
   const TemporaryFile file(net.graph());
   const Backbone backbone(file.path());
-  auto runner = backbone.runner(1);
+  auto runner = backbone.runner();
+  Compute one(1);
   const auto image = random_image(8, 8);
-  EXPECT_THROW(runner.run(image, 8, 9), Error);
-  expect_error("sides go from 1", [&] { runner.run({}, 0, 0); });
+  EXPECT_THROW(runner.run(image, 8, 9, one), Error);
+  expect_error("sides go from 1", [&] { runner.run({}, 0, 0, one); });
   // An image size the graph was not made for: the node is named.
   Net fixed;
   const std::string x = fixed.conv("image", 3, 4, 1);
@@ -649,10 +654,11 @@ TEST(BackboneLayers, AreFoundByTensorNodeAndModule) {
   const Backbone backbone(file.path(), {"stem", stem, "/stem/op2", "block.1", "net"});
   EXPECT_EQ(backbone.layers(), (Names{"stem", stem, "/stem/op2", "block.1", "net"}));
   EXPECT_EQ(Backbone(file.path(), {"more.inner"}).info(8, 8).layers.back().chosen, true);
-  auto runner = backbone.runner(1);
+  auto runner = backbone.runner();
+  Compute one(1);
   const auto image = random_image(12, 12);
   const auto naive = NaiveGraph(graph).run(image, 12, 12);
-  const auto maps = runner.run(image, 12, 12);
+  const auto maps = runner.run(image, 12, 12, one);
   expect_map(maps[0], naive.at(stem), "stem");
   expect_map(maps[1], naive.at(stem), "stem tensor");
   expect_map(maps[2], naive.at(inner), "inner");

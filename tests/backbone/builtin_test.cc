@@ -34,8 +34,9 @@ struct Layers {
 
 Layers run(const std::vector<float>& chw, std::size_t height, std::size_t width) {
   const Backbone backbone("builtin");
-  Backbone::Runner runner = backbone.runner(1);
-  const std::vector<FeatureMap> maps = runner.run(chw, height, width);
+  Backbone::Runner runner = backbone.runner();
+  Compute one(1);
+  const std::vector<FeatureMap> maps = runner.run(chw, height, width, one);
   EXPECT_EQ(maps.size(), 2u);
   const auto values = [](const FeatureMap& map) {
     return std::vector<float>(map.data, map.data + map.channels * map.height * map.width);

@@ -321,8 +321,9 @@ TEST(ConvertResNet, ComputesWhatKerasDoes) {
   const Maps layer2 = block(layer1, model, "3a", 2, true);
 
   const Backbone backbone(folder / "tiny.onnx", {"layer1", "layer2"});
-  Backbone::Runner runner = backbone.runner(1);
-  const std::vector<FeatureMap> found = runner.run(chw, kSide, kSide);
+  Backbone::Runner runner = backbone.runner();
+  Compute one(1);
+  const std::vector<FeatureMap> found = runner.run(chw, kSide, kSide, one);
   ASSERT_EQ(found.size(), 2u);
   expect_same(found[0], layer1);
   expect_same(found[1], layer2);

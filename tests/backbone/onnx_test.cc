@@ -228,7 +228,8 @@ void try_all(const std::string& bytes) {
     const Backbone backbone(file.path());
     backbone.info(8, 8);
     const std::vector<float> image = testing::random_image(8, 8);
-    backbone.runner(1).run(image, 8, 8);
+    Compute one(1);
+    backbone.runner().run(image, 8, 8, one);
   } catch (const Error&) {
   }
 }

@@ -3,20 +3,20 @@
 #include <cstring>
 
 #include "backbone/attributes.h"
-#include "backbone/builder.h"
+#include "backbone/onednn_builder.h"
 
 namespace contcore {
 
 using Kind = Step::Kind;
 
-Convolution Program::Builder::describe(const Step& step, dnnl::algorithm algorithm,
-                                       const Desc& from, const Desc& to, const char* kind) const {
+Convolution OneDnnBuilder::describe(const Step& step, dnnl::algorithm algorithm, const Desc& from,
+                                    const Desc& to, const char* kind) const {
   const Dims holes = {step.dilations[0] - 1, step.dilations[1] - 1};
   const Desc bias(Dims{step.weights.shape[0]}, kFloat, memory::format_tag::a);
   const dnnl::convolution_forward::desc operation(kInference, algorithm, from,
                                                   any_layout(grouped_shape(step)), bias, to,
                                                   step.strides, holes, step.before, step.behind);
-  Convolution found(operation, attributes_of(step.after), work_.engine);
+  Convolution found(operation, attributes_of(step.after), sequence_.engine);
   // The search goes on from `operation`, which it does not own: here and nowhere else.
   while (std::strstr(found.impl_info_str(), kind) == nullptr) {
     if (!found.next_impl()) throw dnnl::error(dnnl_unimplemented, "no such convolution");
@@ -29,7 +29,7 @@ Convolution Program::Builder::describe(const Step& step, dnnl::algorithm algorit
 // reordering around it (oneDNN 2.6, AVX-512: 1.3 to 2 times as fast); nothing elsewhere, or where
 // oneDNN does not have it. The choice must not depend on a measurement here and now: results would
 // differ from run to run.
-std::optional<Convolution> Program::Builder::winograd(const Step& step) const {
+std::optional<Convolution> OneDnnBuilder::winograd(const Step& step) const {
   const Dims ones = {1, 1};
   if (step.group != 1 || step.kernel != Dims{3, 3} || step.strides != ones ||
       step.dilations != ones) {
@@ -50,7 +50,7 @@ std::optional<Convolution> Program::Builder::winograd(const Step& step) const {
 
 // Left to itself oneDNN lays maps out channels last. In blocks of channels its convolutions are no
 // faster, but concatenations cost nothing (plan_regions): the layout for networks made of them.
-bool Program::Builder::prefers_blocks() const {
+bool OneDnnBuilder::prefers_blocks() const {
   std::size_t convolutions = 0, concatenations = 0;
   for (const Step& step : plan_.steps) {
     if (step.kind == Kind::kConv) ++convolutions;
@@ -59,7 +59,7 @@ bool Program::Builder::prefers_blocks() const {
   return 4 * concatenations > convolutions && dnnl::get_effective_cpu_isa() >= kBlockIsa;
 }
 
-Convolution Program::Builder::choose(const Step& step) {
+Convolution OneDnnBuilder::choose(const Step& step) {
   const auto direct = dnnl::algorithm::convolution_direct;
   if (auto found = winograd(step)) return *found;
   if (blocks_ && step.kernel == Dims{1, 1} && step.group == 1 && fits_blocks(step.in[0]) &&
@@ -81,7 +81,7 @@ Convolution Program::Builder::choose(const Step& step) {
   return found;
 }
 
-void Program::Builder::conv(const Step& step) {
+void OneDnnBuilder::conv(const Step& step) {
   const Convolution description = choose(step);
   const Place source = in_layout(step.in[0], description.src_desc());
   const Desc to = description.weights_desc();
@@ -109,7 +109,7 @@ void Program::Builder::conv(const Step& step) {
 // into whose parts its inputs are written when they are made. Each of DenseNet's is the beginning
 // of a longer one, so the longest (the last) is looked at first, and the others are found to lie in
 // it already.
-void Program::Builder::plan_regions() {
+void OneDnnBuilder::plan_regions() {
   for (std::size_t i = plan_.steps.size(); i-- > 0;) {
     const Step& step = plan_.steps[i];
     if (step.kind != Kind::kConcat || step.axes[0] != 1 || !fits_blocks(step.out) ||
@@ -136,7 +136,7 @@ void Program::Builder::plan_regions() {
 }
 
 // Where a concatenation's inputs lie, if that is one after the other already.
-std::optional<Program::Builder::Region> Program::Builder::lying_in_a_row(const Step& step) const {
+std::optional<OneDnnBuilder::Region> OneDnnBuilder::lying_in_a_row(const Step& step) const {
   const auto first = regions_.find(step.in[0]);
   if (first == regions_.end()) return std::nullopt;
   std::size_t offset = first->second.offset;
@@ -151,7 +151,7 @@ std::optional<Program::Builder::Region> Program::Builder::lying_in_a_row(const S
   return first->second;
 }
 
-Program::Builder::Place Program::Builder::region_place(const Region& region, const Shape& form) {
+OneDnnBuilder::Place OneDnnBuilder::region_place(const Region& region, const Shape& form) {
   const auto known = root_buffers_.find(region.root);
   std::size_t buffer = known == root_buffers_.end() ? 0 : known->second;
   if (known == root_buffers_.end()) {
@@ -168,7 +168,7 @@ Program::Builder::Place Program::Builder::region_place(const Region& region, con
 
 // Memory for a value: its part of a concatenation, if it has the right layout, or a block of its
 // own.
-Program::Builder::Place Program::Builder::fresh(const Desc& desc, std::size_t value) {
+OneDnnBuilder::Place OneDnnBuilder::fresh(const Desc& desc, std::size_t value) {
   const auto region = regions_.find(value);
   if (region != regions_.end() && same_layout(desc, block_layout(shape(value)))) {
     return region_place(region->second, shape(value));
@@ -176,7 +176,7 @@ Program::Builder::Place Program::Builder::fresh(const Desc& desc, std::size_t va
   return block(desc, last_use_[value]);
 }
 
-void Program::Builder::concat(const Step& step) {
+void OneDnnBuilder::concat(const Step& step) {
   if (const auto region = regions_.find(step.out); region != regions_.end()) {
     const Place whole = region_place(region->second, shape(step.out));
     Region part = region->second;
@@ -204,7 +204,7 @@ void Program::Builder::concat(const Step& step) {
     places.emplace_back(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), source);
   }
   const dnnl::concat::primitive_desc description(static_cast<int>(step.axes[0]), descs,
-                                                 work_.engine, attributes_of({}));
+                                                 sequence_.engine, attributes_of({}));
   const Place target = fresh(description.dst_desc(), step.out);
   places.emplace_back(DNNL_ARG_DST, target);
   call(dnnl::concat(description), description, std::move(places),

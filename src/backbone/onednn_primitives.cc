@@ -1,12 +1,12 @@
 // The other steps, each as one primitive.
 #include "backbone/attributes.h"
-#include "backbone/builder.h"
+#include "backbone/onednn_builder.h"
 
 namespace contcore {
 
 using Kind = Step::Kind;
 
-void Program::Builder::pool(const Step& step) {
+void OneDnnBuilder::pool(const Step& step) {
   const Place source = dense(step.in[0]);
   const auto algorithm = step.kind == Kind::kMaxPool ? dnnl::algorithm::pooling_max
                          : step.count_padding        ? dnnl::algorithm::pooling_avg_include_padding
@@ -24,7 +24,7 @@ void Program::Builder::pool(const Step& step) {
                                                  any_layout(out), step.strides, step.kernel, holes,
                                                  step.before, behind);
   const dnnl::pooling_v2_forward::primitive_desc description(operation, attributes_of({}),
-                                                             work_.engine);
+                                                             sequence_.engine);
   const Place target = fresh(description.dst_desc(), step.out);
   call(dnnl::pooling_v2_forward(description), description,
        {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, target}},
@@ -33,14 +33,14 @@ void Program::Builder::pool(const Step& step) {
 }
 
 // Batch norm with mean 0 and variance 1: what is left is the scale and the shift.
-void Program::Builder::affine(const Step& step) {
+void OneDnnBuilder::affine(const Step& step) {
   const Place source = dense(step.in[0]);
   auto flags =
       dnnl::normalization_flags::use_global_stats | dnnl::normalization_flags::use_scale_shift;
   if (!step.after.empty()) flags = flags | dnnl::normalization_flags::fuse_norm_relu;
   const dnnl::batch_normalization_forward::desc operation(kInference, source.desc, 0.0f, flags);
   const dnnl::batch_normalization_forward::primitive_desc description(operation, attributes_of({}),
-                                                                      work_.engine);
+                                                                      sequence_.engine);
   const std::size_t channels = step.scale.size();
   std::vector<float> both = step.scale;
   both.insert(both.end(), step.bias.begin(), step.bias.end());
@@ -57,7 +57,7 @@ void Program::Builder::affine(const Step& step) {
   set(step.out, target);
 }
 
-void Program::Builder::unary(const Step& step) {
+void OneDnnBuilder::unary(const Step& step) {
   Place source = dense(step.in[0]);
   if (step.after.empty()) return set(step.out, source);
   Place target = over_or_fresh(source, source.desc, step.out);
@@ -65,7 +65,7 @@ void Program::Builder::unary(const Step& step) {
     const dnnl::eltwise_forward::desc operation(kInference, algorithm_of(after.unary->kind),
                                                 source.desc, after.unary->alpha, after.unary->beta);
     const dnnl::eltwise_forward::primitive_desc description(operation, attributes_of({}),
-                                                            work_.engine);
+                                                            sequence_.engine);
     call(dnnl::eltwise_forward(description), description,
          {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, target}},
          what(step) + " " + description.impl_info_str());
@@ -74,7 +74,7 @@ void Program::Builder::unary(const Step& step) {
   set(step.out, target);
 }
 
-void Program::Builder::binary(const Step& step) {
+void OneDnnBuilder::binary(const Step& step) {
   const Place left = dense(step.in[0]);
   const Shape& out = shape(step.out);
   Shape form = shape(step.in[1]);
@@ -86,7 +86,7 @@ void Program::Builder::binary(const Step& step) {
   }
   const dnnl::binary::desc operation(algorithm_of(step.combine), left.desc, right.desc, left.desc);
   const dnnl::binary::primitive_desc description(operation, attributes_of(step.after),
-                                                 work_.engine);
+                                                 sequence_.engine);
   const Place target = step.in[0] == step.in[1] ? fresh(left.desc, step.out)
                                                 : over_or_fresh(left, left.desc, step.out);
   call(dnnl::binary(description), description,
@@ -95,7 +95,7 @@ void Program::Builder::binary(const Step& step) {
   set(step.out, target);
 }
 
-void Program::Builder::matmul(const Step& step) {
+void OneDnnBuilder::matmul(const Step& step) {
   if (step.in.size() == 1) return linear(step);
   const Shape& out = shape(step.out);
   Shape left_shape = shape(step.in[0]);
@@ -108,7 +108,7 @@ void Program::Builder::matmul(const Step& step) {
   const Place right = reshaped_place(plain(step.in[1]), right_shape);
   const dnnl::matmul::desc operation(left.desc, right.desc, plain_layout(out));
   const dnnl::matmul::primitive_desc description(operation, attributes_of(step.after),
-                                                 work_.engine);
+                                                 sequence_.engine);
   const auto other = summand(step);
   const Place target =
       other ? sum_target(*other, plain_layout(out), step) : fresh(plain_layout(out), step.out);
@@ -121,7 +121,7 @@ void Program::Builder::matmul(const Step& step) {
 // Rows times constant weights, as a 1 x 1 convolution of a map one row high, channels last: the
 // memory is the same, and so are the kernels, their choice of blocks and the packing of the
 // weights.
-void Program::Builder::linear(const Step& step) {
+void OneDnnBuilder::linear(const Step& step) {
   const Shape& out = shape(step.out);
   const std::int64_t inputs = step.weights.shape[0], outputs = step.weights.shape[1];
   const std::int64_t rows = count_of(step.node, out) / outputs;
@@ -133,7 +133,7 @@ void Program::Builder::linear(const Step& step) {
   const dnnl::convolution_forward::desc operation(kInference, dnnl::algorithm::convolution_direct,
                                                   from, any_layout(form.dims()), bias_desc, to,
                                                   ones, none, none, none);
-  const Convolution description(operation, attributes_of(step.after), work_.engine);
+  const Convolution description(operation, attributes_of(step.after), sequence_.engine);
   const Place source{from, plain(step.in[0]).buffer, plain(step.in[0]).offset};
   const Place weights = packed(*step.weights.floats, form, description.weights_desc(),
                                key_of(step, description.weights_desc()), step.scale, 0,
@@ -153,14 +153,14 @@ void Program::Builder::linear(const Step& step) {
   set(step.out, target);
 }
 
-void Program::Builder::layer_norm(const Step& step) {
+void OneDnnBuilder::layer_norm(const Step& step) {
   const Shape& out = shape(step.out);
   const Shape rows = {count_of(step.node, out) / out.back(), out.back()};
   const Place source = reshaped_place(plain(step.in[0]), rows);
   const dnnl::layer_normalization_forward::desc operation(
       kInference, source.desc, step.epsilon, dnnl::normalization_flags::use_scale_shift);
   const dnnl::layer_normalization_forward::primitive_desc description(operation, attributes_of({}),
-                                                                      work_.engine);
+                                                                      sequence_.engine);
   std::vector<float> both = step.scale;
   both.insert(both.end(), step.bias.begin(), step.bias.end());
   Place parameters = vector(both);
@@ -172,13 +172,13 @@ void Program::Builder::layer_norm(const Step& step) {
   set(step.out, reshaped_place(target, out));
 }
 
-void Program::Builder::softmax(const Step& step) {
+void OneDnnBuilder::softmax(const Step& step) {
   const Place source = plain(step.in[0]);
   const dnnl::softmax_v2_forward::desc operation(kInference, dnnl::algorithm::softmax_accurate,
                                                  source.desc, source.desc,
                                                  static_cast<int>(step.axes[0]));
   const dnnl::softmax_v2_forward::primitive_desc description(operation, attributes_of({}),
-                                                             work_.engine);
+                                                             sequence_.engine);
   const Place target = over_or_fresh(source, source.desc, step.out);
   call(dnnl::softmax_v2_forward(description), description,
        {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, target}},
@@ -186,12 +186,12 @@ void Program::Builder::softmax(const Step& step) {
   set(step.out, target);
 }
 
-void Program::Builder::mean(const Step& step) {
+void OneDnnBuilder::mean(const Step& step) {
   const Place source = plain(step.in[0]);
   const Desc to = plain_layout(shape(step.out));
   const dnnl::reduction::desc operation(dnnl::algorithm::reduction_mean, source.desc, to, 0.0f,
                                         0.0f);
-  const dnnl::reduction::primitive_desc description(operation, attributes_of({}), work_.engine);
+  const dnnl::reduction::primitive_desc description(operation, attributes_of({}), sequence_.engine);
   const Place target = fresh(to, step.out);
   call(dnnl::reduction(description), description, {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, target}},
        what(step) + " " + description.impl_info_str());

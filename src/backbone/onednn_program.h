@@ -9,16 +9,9 @@
 #include <string>
 #include <vector>
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpedantic"
-#pragma GCC diagnostic ignored "-Wshadow"
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-#include <dnnl.hpp>
-#pragma GCC diagnostic pop
-
+#include "backbone/engine.h"
+#include "backbone/onednn_calls.h"
 #include "backbone/plan.h"
-#include "contcore/backbone.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
@@ -49,25 +42,15 @@ class OpenMpThreads {
   int before_;
 };
 
-/// What is to be handed out of a plan: a map for each value.
-struct Wanted {
-  std::size_t value = 0;
-  bool channels_last =
-      false;               ///< of four dimensions: (N, height, width, C), not (N, C, height, width)
-  std::size_t height = 0;  ///< of a value (N, tokens, C): the last height · width tokens
-  std::size_t width = 0;
-};
-
-class Program {
+class OneDnnProgram : public Program {
  public:
-  /// Compiles a fused plan for `threads` threads. `shared` holds weights of the graph itself, by
-  /// `is_shared`; others belong to the program. Throws Error (kInput) naming the node that fails.
-  Program(const Plan& plan, const std::vector<Wanted>& wanted, std::size_t threads,
-          const dnnl::engine& engine, PackedWeights& shared);
-  ~Program();
+  /// Compiles a fused plan for `threads` threads. `weights` holds those of the graph itself, by
+  /// `Step::shared`; others belong to the program. Throws Error: kInput naming the node that fails
+  /// or the memory that is too much, kInternal where oneDNN fails otherwise.
+  OneDnnProgram(const Plan& plan, const std::vector<PlanOutput>& outputs, std::size_t threads,
+                const dnnl::engine& engine, PackedWeights& weights);
 
-  /// Runs on 3 × height × width numbers. The maps are valid until the next run.
-  std::vector<FeatureMap> run(const float* image);
+  std::vector<FeatureMap> run(const float* image) override;
 
   /// Bytes of activations.
   std::size_t arena_bytes() const;
@@ -80,9 +63,8 @@ class Program {
   std::vector<Timing> profile(const float* image, int repeats);
 
  private:
-  class Builder;
-  struct Work;
-  std::unique_ptr<Work> work_;
+  std::size_t threads_;
+  CallSequence sequence_;
 };
 
 }  // namespace contcore

@@ -6,8 +6,15 @@
 #include <optional>
 #include <vector>
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#include <dnnl.hpp>
+#pragma GCC diagnostic pop
+
 #include "backbone/plan.h"
-#include "backbone/program.h"
 
 namespace contcore {
 

@@ -11,35 +11,35 @@
 
 #include <fmt/format.h>
 
-#include "backbone/layouts.h"
+#include "backbone/onednn_calls.h"
+#include "backbone/onednn_layouts.h"
+#include "backbone/onednn_program.h"
 #include "backbone/plan.h"
-#include "backbone/program.h"
-#include "backbone/program_work.h"
 
 namespace contcore {
 
-class Program::Builder {
+class OneDnnBuilder {
  public:
-  using Place = Work::Place;
-  using Buffer = Work::Buffer;
+  using Place = CallSequence::Place;
+  using Buffer = CallSequence::Buffer;
 
-  Builder(const Plan& plan, Work& work, PackedWeights& shared)
+  OneDnnBuilder(const Plan& plan, CallSequence& sequence, PackedWeights& weights)
       : plan_(plan),
-        work_(work),
-        shared_(shared),
+        sequence_(sequence),
+        weights_(weights),
         places_(plan.values.size()),
         last_use_(plan.values.size(), 0) {}
 
-  void build(const std::vector<Wanted>& wanted);
+  void build(const std::vector<PlanOutput>& outputs);
 
  private:
   // ---- values and buffers ----
   std::size_t add_buffer(std::size_t bytes, std::size_t last) {
     Buffer buffer;
     buffer.life.bytes = bytes;
-    work_.buffers.push_back(std::move(buffer));
+    sequence_.buffers.push_back(std::move(buffer));
     buffer_last_.push_back(last);
-    return work_.buffers.size() - 1;
+    return sequence_.buffers.size() - 1;
   }
   Place block(const Desc& desc, std::size_t last) {
     return {desc, add_buffer(desc.get_size(), last), 0};
@@ -65,7 +65,7 @@ class Program::Builder {
   }
   // Whether a step may write its result over what it read here.
   bool dies(const Place& place) const {
-    return work_.buffers[place.buffer].kind == Buffer::Kind::kArena &&
+    return sequence_.buffers[place.buffer].kind == Buffer::Kind::kArena &&
            buffer_last_[place.buffer] <= step_;
   }
   Place over_or_fresh(const Place& in, const Desc& desc, std::size_t value) {
@@ -82,8 +82,8 @@ class Program::Builder {
   // ---- constants ----
   Place fixed(std::shared_ptr<const Vectors> block, const Desc& desc) {
     const std::size_t id = add_buffer(desc.get_size(), kForever);
-    work_.buffers[id].kind = Buffer::Kind::kFixed;
-    work_.buffers[id].fixed = std::move(block);
+    sequence_.buffers[id].kind = Buffer::Kind::kFixed;
+    sequence_.buffers[id].fixed = std::move(block);
     return {desc, id, 0};
   }
   static std::string key_of(const Step& step, const Desc& desc);
@@ -103,13 +103,13 @@ class Program::Builder {
             std::vector<std::pair<int, Place>> places, const std::string& what) {
     const Desc scratch = description.query_md(dnnl::query::scratchpad_md);
     if (scratch.get_size() > 0) places.emplace_back(DNNL_ARG_SCRATCHPAD, block(scratch, 0));
-    work_.calls.push_back({what, primitive, {}, std::move(places), {}, {}});
+    sequence_.calls.push_back({what, primitive, {}, std::move(places), {}, {}});
   }
   void reorder(const Place& from, const Place& to, const std::string& what) {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const dnnl::reorder::primitive_desc description(work_.engine, from.desc, work_.engine, to.desc,
-                                                    attributes);
+    const dnnl::reorder::primitive_desc description(sequence_.engine, from.desc, sequence_.engine,
+                                                    to.desc, attributes);
     call(dnnl::reorder(description), description, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}},
          "reorder " + what);
   }
@@ -152,15 +152,15 @@ class Program::Builder {
   void transpose(const Step& step);
   void slice(const Step& step);
   void host(const Step& step);
-  void output(const Wanted& wanted);
+  void hand_out(const PlanOutput& output);
 
   std::string what(const Step& step) const {
     return fmt::format("{} {}", step.node.op, plan_.values[step.out].name);
   }
 
   const Plan& plan_;
-  Work& work_;
-  PackedWeights& shared_;
+  CallSequence& sequence_;
+  PackedWeights& weights_;
   std::vector<std::vector<Place>> places_;           // of each value; the first is the original
   std::vector<std::size_t> last_use_;                // of each value: a step
   std::vector<std::size_t> buffer_last_;             // of each buffer: the same, over its values

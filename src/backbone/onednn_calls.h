@@ -1,4 +1,4 @@
-// What a program is made of, once it is built: memory and calls.
+// What a program on oneDNN is made of, once it is built: memory and calls.
 #pragma once
 
 #include <functional>
@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "backbone/arena.h"
-#include "backbone/layouts.h"
-#include "backbone/program.h"
+#include "backbone/onednn_layouts.h"
+#include "contcore/backbone.h"
+#include "contcore/vectors.h"
 
 namespace contcore {
 
-struct Program::Work {
+struct CallSequence {
   // A piece of memory: in the arena, the image, or numbers of its own.
   struct Buffer {
     enum class Kind { kArena, kImage, kFixed };
@@ -44,7 +45,6 @@ struct Program::Work {
 
   dnnl::engine engine;
   dnnl::stream stream;
-  std::size_t threads = 1;
   std::vector<Buffer> buffers;
   std::vector<Call> calls;
   std::vector<Output> outputs;

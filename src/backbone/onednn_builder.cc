@@ -1,4 +1,4 @@
-#include "backbone/builder.h"
+#include "backbone/onednn_builder.h"
 
 #include "backbone/attributes.h"
 #include "backbone/constants.h"
@@ -10,7 +10,7 @@ using Kind = Step::Kind;
 
 // ---- values and where they lie -----------------------------------------------------------------
 
-Program::Builder::Place Program::Builder::upload(std::size_t value) {
+OneDnnBuilder::Place OneDnnBuilder::upload(std::size_t value) {
   const auto& tensor = plan_.values[value].constant;
   if (!tensor || !tensor->is_float()) {
     throw Error(Error::Kind::kInput, fmt::format("tensor '{}' is not of float numbers where they "
@@ -22,7 +22,7 @@ Program::Builder::Place Program::Builder::upload(std::size_t value) {
   return place;
 }
 
-Program::Builder::Place Program::Builder::in_layout(std::size_t value, const Desc& desc) {
+OneDnnBuilder::Place OneDnnBuilder::in_layout(std::size_t value, const Desc& desc) {
   const Place original = place(value);
   for (const Place& version : places_[value]) {
     if (same_layout(version.desc, desc)) return version;
@@ -35,29 +35,28 @@ Program::Builder::Place Program::Builder::in_layout(std::size_t value, const Des
 
 // Numbers in the layout a primitive wants. `scale` multiplies runs of `each` numbers in turn (rows
 // of a convolution's weights), or columns.
-Program::Builder::Place Program::Builder::packed(const std::vector<float>& numbers,
-                                                 const Desc& from, const Desc& to,
-                                                 const std::string& key,
-                                                 const std::vector<float>& scale, std::size_t each,
-                                                 std::size_t columns) {
+OneDnnBuilder::Place OneDnnBuilder::packed(const std::vector<float>& numbers, const Desc& from,
+                                           const Desc& to, const std::string& key,
+                                           const std::vector<float>& scale, std::size_t each,
+                                           std::size_t columns) {
   const auto fill = [&](float* target) {
     std::vector<float> scaled = numbers;
     for (std::size_t i = 0; i < scaled.size() && !scale.empty(); ++i) {
       scaled[i] *= scale[columns > 0 ? i % columns : i / each];
     }
-    memory source(from, work_.engine, scaled.data());
-    memory result(to, work_.engine, target);
-    dnnl::reorder(source, result).execute(work_.stream, source, result);
-    work_.stream.wait();
+    memory source(from, sequence_.engine, scaled.data());
+    memory result(to, sequence_.engine, target);
+    dnnl::reorder(source, result).execute(sequence_.stream, source, result);
+    sequence_.stream.wait();
   };
-  if (!key.empty()) return fixed(shared_.get(key, to.get_size(), fill), to);
+  if (!key.empty()) return fixed(weights_.get(key, to.get_size(), fill), to);
   auto block = std::make_shared<Vectors>(1, to.get_size() / sizeof(float));
   fill(block->data());
   return fixed(block, to);
 }
 
 // Weights of the graph itself are shared: what they are, how scaled and how laid out is their key.
-std::string Program::Builder::key_of(const Step& step, const Desc& desc) {
+std::string OneDnnBuilder::key_of(const Step& step, const Desc& desc) {
   if (!step.shared) return {};
   const void* numbers = step.weights.floats.get();
   std::string key(reinterpret_cast<const char*>(&numbers), sizeof numbers);
@@ -68,8 +67,8 @@ std::string Program::Builder::key_of(const Step& step, const Desc& desc) {
 
 // Where a step with a sum writes: over the other summand if nobody needs that any more, over a copy
 // of it otherwise.
-Program::Builder::Place Program::Builder::sum_target(std::size_t other, const Desc& desc,
-                                                     const Step& step) {
+OneDnnBuilder::Place OneDnnBuilder::sum_target(std::size_t other, const Desc& desc,
+                                               const Step& step) {
   const Place now = in_layout(other, desc);
   const bool read = std::any_of(step.in.begin(), step.in.end(), [&](std::size_t value) {
     return places_[value].empty()
@@ -85,7 +84,7 @@ Program::Builder::Place Program::Builder::sum_target(std::size_t other, const De
 
 // ---- views -------------------------------------------------------------------------------------
 
-void Program::Builder::reshape(const Step& step) {
+void OneDnnBuilder::reshape(const Step& step) {
   const Shape& out = shape(step.out);
   const Place now = place(step.in[0]);
   const Shape& in = shape(step.in[0]);
@@ -101,7 +100,7 @@ void Program::Builder::reshape(const Step& step) {
   set(step.out, reshaped_place(plain(step.in[0]), out));
 }
 
-void Program::Builder::transpose(const Step& step) {
+void OneDnnBuilder::transpose(const Step& step) {
   const Place now = place(step.in[0]);
   const bool blocked = now.desc.data.format_desc.blocking.inner_nblks > 0;
   const Place source = blocked ? plain(step.in[0]) : now;
@@ -112,7 +111,7 @@ void Program::Builder::transpose(const Step& step) {
   set(step.out, {source.desc.permute_axes(order), source.buffer, source.offset});
 }
 
-void Program::Builder::slice(const Step& step) {
+void OneDnnBuilder::slice(const Step& step) {
   const Place now = place(step.in[0]);
   const bool blocked = now.desc.data.format_desc.blocking.inner_nblks > 0;
   const Place source = blocked ? plain(step.in[0]) : now;
@@ -122,7 +121,7 @@ void Program::Builder::slice(const Step& step) {
 
 // ---- the slow way ------------------------------------------------------------------------------
 
-void Program::Builder::host(const Step& step) {
+void OneDnnBuilder::host(const Step& step) {
   // The node's inputs in order: constants as they are, the others copied from memory in each run.
   struct Input {
     std::optional<Tensor> constant;
@@ -164,13 +163,13 @@ void Program::Builder::host(const Step& step) {
     const Tensor result = evaluate(node, opset, views).front();
     std::copy(result.floats->begin(), result.floats->end(), pointers.back());
   };
-  work_.calls.push_back({what(step) + " host", {}, run, std::move(places), {}, {}});
+  sequence_.calls.push_back({what(step) + " host", {}, run, std::move(places), {}, {}});
   set(step.out, target);
 }
 
 // ---- all of it ---------------------------------------------------------------------------------
 
-void Program::Builder::build(const Step& step) {
+void OneDnnBuilder::build(const Step& step) {
   switch (step.kind) {
     case Kind::kConv:
       return conv(step);
@@ -204,12 +203,12 @@ void Program::Builder::build(const Step& step) {
   }
 }
 
-void Program::Builder::output(const Wanted& wanted) {
-  const Shape& form = shape(wanted.value);
+void OneDnnBuilder::hand_out(const PlanOutput& output) {
+  const Shape& form = shape(output.value);
   const auto dim = [&](std::size_t i) { return static_cast<std::size_t>(form[i]); };
-  Work::Output out;
+  CallSequence::Output out;
   Desc desc;
-  if (form.size() == 4 && !wanted.channels_last) {
+  if (form.size() == 4 && !output.channels_last) {
     out.map = {dim(1), dim(2), dim(3), nullptr};
     desc = Desc(form, kFloat, memory::format_tag::nhwc);
   } else {
@@ -217,29 +216,29 @@ void Program::Builder::output(const Wanted& wanted) {
     if (form.size() == 4) {
       out.map = {dim(3), dim(1), dim(2), nullptr};
     } else if (form.size() == 3) {
-      out.map = {dim(2), wanted.height, wanted.width, nullptr};
-      out.skip = (dim(1) - wanted.height * wanted.width) * dim(2);
+      out.map = {dim(2), output.height, output.width, nullptr};
+      out.skip = (dim(1) - output.height * output.width) * dim(2);
     } else {
       out.map = {dim(form.size() - 1), 1, 1, nullptr};
     }
   }
-  const Place now = place(wanted.value);
-  if (same_layout(now.desc, desc) && work_.buffers[now.buffer].kind == Buffer::Kind::kArena) {
+  const Place now = place(output.value);
+  if (same_layout(now.desc, desc) && sequence_.buffers[now.buffer].kind == Buffer::Kind::kArena) {
     out.place = now;  // as it lies: nobody has written over it
   } else {
     out.place = block(desc, kForever);
-    reorder(now, out.place, plan_.values[wanted.value].name);
+    reorder(now, out.place, plan_.values[output.value].name);
   }
-  work_.buffers[out.place.buffer].kept = true;
-  work_.outputs.push_back(out);
+  sequence_.buffers[out.place.buffer].kept = true;
+  sequence_.outputs.push_back(out);
 }
 
-void Program::Builder::build(const std::vector<Wanted>& wanted) {
+void OneDnnBuilder::build(const std::vector<PlanOutput>& outputs) {
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     for (const std::size_t value : plan_.steps[i].in) last_use_[value] = i;
     if (const auto other = summand(plan_.steps[i])) last_use_[*other] = i;
   }
-  for (const Wanted& want : wanted) last_use_[want.value] = kForever;
+  for (const PlanOutput& output : outputs) last_use_[output.value] = kForever;
   blocks_ = prefers_blocks();
   if (blocks_) plan_regions();
   // The image lies channel after channel, whatever the graph calls it.
@@ -248,7 +247,7 @@ void Program::Builder::build(const std::vector<Wanted>& wanted) {
   if (plan_.channels_last) {
     image.desc = Desc(in, kFloat, Dims{3 * in[1] * in[2], in[2], 1, in[1] * in[2]});
   }
-  work_.buffers[image.buffer].kind = Buffer::Kind::kImage;
+  sequence_.buffers[image.buffer].kind = Buffer::Kind::kImage;
   places_[plan_.input] = {image};
   for (step_ = 0; step_ < plan_.steps.size(); ++step_) {
     const Step& step = plan_.steps[step_];
@@ -258,7 +257,7 @@ void Program::Builder::build(const std::vector<Wanted>& wanted) {
       fail(step.node, fmt::format("oneDNN cannot run it ({})", error.what()));
     }
   }
-  for (const Wanted& want : wanted) output(want);
+  for (const PlanOutput& output : outputs) hand_out(output);
 }
 
 }  // namespace contcore
