@@ -34,11 +34,11 @@ class Centres {
   const float* row(std::size_t c, float* scratch) const { return entries_[c].row(0, scratch); }
   const float* sketch_of(std::size_t c) const { return sketches_[c / kChunk].row(c % kChunk); }
   /// What a level's test needs of centre c beside its projections.
-  struct Facts {
+  struct LevelTerms {
     float r;
     float half_norm;
   };
-  const Facts& facts(std::size_t c, std::size_t level) const { return facts_[level][c]; }
+  const LevelTerms& terms(std::size_t c, std::size_t level) const { return terms_[level][c]; }
   /// The tiles of centres [chunk · kChunk, (chunk + 1) · kChunk).
   const float* tiles(std::size_t chunk) const { return tiles_[chunk].data(); }
 
@@ -49,7 +49,7 @@ class Centres {
  private:
   const Sketch* sketch_;
   std::vector<VectorView> entries_;
-  std::vector<std::vector<Facts>> facts_;  // by level
+  std::vector<std::vector<LevelTerms>> terms_;  // by level
   std::vector<Vectors> tiles_;
   std::vector<Vectors> sketches_;
 };

@@ -1,0 +1,18 @@
+// How wide a sketch greedy sampling can afford.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "contcore/greedy.h"
+#include "contcore/vectors.h"
+
+namespace contcore {
+
+/// In: what is to be sampled and the options' memory limit. Out: the widths of the sketch's levels,
+/// none for no sketch. Wider sketches settle more pairs and take longer to make; a limit on memory
+/// narrows them. Throws Error (kInput) if the limit is too small even without a sketch.
+std::vector<std::size_t> choose_widths(const VectorView& points, const VectorView& base,
+                                       const GreedyOptions& options);
+
+}  // namespace contcore

@@ -1,0 +1,196 @@
+#include "coreset/greedy_survivors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace contcore {
+namespace {
+
+constexpr std::uint32_t kAlive = std::numeric_limits<std::uint32_t>::max();
+
+}  // namespace
+
+bool SurvivorSampler::sample(const std::vector<std::uint32_t>& survivors, float threshold,
+                             std::size_t count, bool dense, const std::function<void()>& report) {
+  survivors_ = &survivors;
+  dense_ = dense;
+  fill_slots();
+  bool finished = false;
+  while (true) {
+    const std::size_t slot = farthest_slot();
+    if (slot == survivors.size() || value_[slot] < threshold) break;
+    if (state_.result.picks.size() == count) {
+      state_.result.covering_radius = std::sqrt(value_[slot]);
+      finished = true;
+      break;
+    }
+    state_.pick(survivors[slot], value_[slot]);
+    value_[slot] = kPicked;
+    gate_[slot] = kInfinity;
+    compare_newest(threshold);
+    if (state_.result.picks.size() % 256 == 0) report();
+  }
+  store_slots();
+  return finished;
+}
+
+void SurvivorSampler::store_slots() {
+  const auto all = static_cast<std::uint32_t>(state_.centres.size());
+  for (std::size_t s = 0; s < survivors_->size(); ++s) {
+    const std::uint32_t i = (*survivors_)[s];
+    const std::uint32_t seen = tile_seen_[s / kernels::kTile];
+    state_.bound[i] = value_[s];
+    state_.seen[i] = seen == kAlive ? all : seen;
+  }
+}
+
+void SurvivorSampler::fill_slots() {
+  const std::size_t n = survivors_->size();
+  const std::size_t tiles = (n + kernels::kTile - 1) / kernels::kTile;
+  value_.assign(tiles * kernels::kTile, kPicked);
+  gate_.assign(tiles * kernels::kTile, kInfinity);
+  tile_max_.assign(tiles, 0.0f);
+  tile_seen_.assign(tiles, kAlive);
+  const bool sketched = state_.sketch.levels() > 0;
+  const std::size_t width = sketched ? state_.sketch.width(0) : 0;
+  if (sketched) tiles_.resize(tiles * kernels::tile_floats(width), 0.0f);
+  for (std::size_t s = 0; s < n; ++s) {
+    const std::uint32_t i = (*survivors_)[s];
+    value_[s] = state_.bound[i];
+    if (sketched) {
+      float* lane =
+          tiles_.data() + s / kernels::kTile * kernels::tile_floats(width) + s % kernels::kTile;
+      const float* row = state_.sketches.row(i);
+      for (std::size_t j = 0; j < width; ++j) lane[j * kernels::kTile] = row[j];
+      lane[width * kernels::kTile] = state_.sketch.r(row, 0);
+      gate_[s] = state_.sketch.gate(0, row, state_.sketch.reach(value_[s]));
+    }
+  }
+  for (std::size_t t = 0; t < tiles; ++t) refresh_tile(t);
+}
+
+void SurvivorSampler::refresh_tile(std::size_t t) {
+  const float* begin = value_.data() + t * kernels::kTile;
+  tile_max_[t] = *std::max_element(begin, begin + kernels::kTile);
+}
+
+std::size_t SurvivorSampler::farthest_slot() const {
+  const auto tile = std::max_element(tile_max_.begin(), tile_max_.end());
+  if (tile == tile_max_.end() || *tile < 0) return survivors_->size();
+  const auto begin = value_.begin() + (tile - tile_max_.begin()) * std::ptrdiff_t{kernels::kTile};
+  const auto slot = std::max_element(begin, begin + kernels::kTile) - value_.begin();
+  return static_cast<std::size_t>(slot);
+}
+
+// Compares the newest centre with every survivor that still matters.
+void SurvivorSampler::compare_newest(float threshold) {
+  const std::size_t c = state_.centres.size() - 1;
+  PairCounts& counts = state_.workers[0].counts;
+  scan_tiles(c, threshold, counts);
+  if (!dense_) filter_by_level(c, counts);
+  measure_near(c);
+  (dense_ ? counts.dense : counts.exact) += near_.size();
+  counts.full += near_.size();
+  lower_values();
+}
+
+// The slots that the sketch's first level leaves open.
+void SurvivorSampler::scan_tiles(std::size_t c, float threshold, PairCounts& counts) {
+  near_.clear();
+  for (std::size_t t = 0; t < tile_max_.size(); ++t) {
+    if (tile_seen_[t] != kAlive) continue;
+    refresh_tile(t);
+    if (tile_max_[t] < threshold) {
+      tile_seen_[t] = static_cast<std::uint32_t>(c);  // the newest is not seen any more
+      continue;
+    }
+    std::uint64_t bits = ~std::uint64_t{0};
+    if (!dense_) {
+      const float* sketch = state_.centres.sketch_of(c);
+      const Centres::LevelTerms& terms = state_.centres.terms(c, 0);
+      bits = kernels::scan_tile(sketch, terms.r, terms.half_norm,
+                                tiles_.data() + t * kernels::tile_floats(state_.sketch.width(0)),
+                                gate_.data() + t * kernels::kTile, state_.sketch.width(0));
+      const float* values = value_.data() + t * kernels::kTile;
+      counts.scanned += static_cast<std::uint64_t>(
+          std::count_if(values, values + kernels::kTile, [](float v) { return v >= 0; }));
+    }
+    for (; bits != 0; bits &= bits - 1) {
+      const std::size_t s = t * kernels::kTile + static_cast<std::size_t>(std::countr_zero(bits));
+      if (value_[s] >= 0) near_.push_back(static_cast<std::uint32_t>(s));
+    }
+  }
+}
+
+void SurvivorSampler::lower_values() {
+  for (std::size_t i = 0; i < near_.size(); ++i) {
+    const std::uint32_t s = near_[i];
+    if (near_distance_[i] >= value_[s]) continue;
+    value_[s] = near_distance_[i];
+    if (state_.sketch.levels() > 0) {
+      gate_[s] = state_.sketch.gate(0, state_.sketches.row((*survivors_)[s]),
+                                    state_.sketch.reach(value_[s]));
+    }
+  }
+  for (std::size_t t = 0; t < tile_max_.size(); ++t) {
+    if (tile_seen_[t] == kAlive) refresh_tile(t);
+  }
+}
+
+// The wider levels of the sketch, for the newest centre and the survivors near it.
+void SurvivorSampler::filter_by_level(std::size_t c, PairCounts& counts) {
+  counts.passed[0] += near_.size();
+  near_dot_.assign(near_.size(), 0.0f);
+  for (std::size_t level = 1; level < state_.sketch.levels(); ++level) {
+    near_y_.resize(near_.size());
+    for (std::size_t i = 0; i < near_.size(); ++i) {
+      near_y_[i] = state_.sketches.row((*survivors_)[near_[i]]);
+    }
+    const std::size_t from = level == 1 ? 0 : state_.sketch.width(level - 1);
+    kernels::add_dots(state_.centres.sketch_of(c), near_y_.data(), near_.size(), from,
+                      state_.sketch.width(level), near_dot_.data());
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < near_.size(); ++i) {
+      const Centres::LevelTerms& terms = state_.centres.terms(c, level);
+      const float acc =
+          near_dot_[i] + state_.sketch.r(near_y_[i], level) * terms.r + terms.half_norm;
+      if (acc < state_.sketch.gate(level, near_y_[i], state_.sketch.reach(value_[near_[i]])))
+        continue;
+      near_[kept] = near_[i];
+      near_dot_[kept++] = near_dot_[i];
+    }
+    near_.resize(kept);
+    counts.passed[level] += kept;
+  }
+}
+
+void SurvivorSampler::measure_near(std::size_t c) {
+  constexpr std::size_t kBatch = 16;
+  const std::size_t d = state_.points.cols;
+  near_distance_.resize(near_.size());
+  centre_scratch_.resize(d);
+  const float* centre = state_.centres.row(c, centre_scratch_.data());
+  const auto measure = [&](std::size_t item, std::size_t w) {
+    GreedyWorker& worker = state_.workers[w];
+    const std::size_t first = item * kBatch;
+    const std::size_t n = std::min(kBatch, near_.size() - first);
+    worker.centre_scratch.resize(kBatch * d);
+    worker.centre_rows.resize(kBatch);
+    for (std::size_t i = 0; i < n; ++i) {
+      worker.centre_rows[i] =
+          state_.points.row((*survivors_)[near_[first + i]], worker.centre_scratch.data() + i * d);
+    }
+    kernels::squared_distances(&centre, 1, worker.centre_rows.data(), n, d,
+                               near_distance_.data() + first);
+  };
+  const std::size_t items = (near_.size() + kBatch - 1) / kBatch;
+  if (items >= 4) {
+    compute_.threads().run(items, measure);
+  } else {
+    for (std::size_t item = 0; item < items; ++item) measure(item, 0);
+  }
+}
+
+}  // namespace contcore

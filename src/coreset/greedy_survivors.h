@@ -1,0 +1,58 @@
+// Plain greedy sampling on the survivors of a round.
+//
+// In: points with exact bounds of at least the threshold; all others are below it, so that each
+// pick here is the pick of the plain loop over all points. Out: picks, and the survivors' bounds
+// with the centres these account for. Fails only as `report` does.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "contcore/compute.h"
+#include "coreset/greedy_state.h"
+
+namespace contcore {
+
+class SurvivorSampler {
+ public:
+  SurvivorSampler(GreedyState& state, Compute& compute) : state_(state), compute_(compute) {}
+
+  /// Picks until the farthest survivor is below the threshold, or `count` picks are made in all:
+  /// then sets the covering radius and returns true. `dense`: the sketch does not pay. Calls
+  /// `report` every few hundred picks.
+  bool sample(const std::vector<std::uint32_t>& survivors, float threshold, std::size_t count,
+              bool dense, const std::function<void()>& report);
+
+ private:
+  void fill_slots();
+  void store_slots();
+  void refresh_tile(std::size_t t);
+  std::size_t farthest_slot() const;
+  void compare_newest(float threshold);
+  void scan_tiles(std::size_t c, float threshold, PairCounts& counts);
+  void filter_by_level(std::size_t c, PairCounts& counts);
+  void measure_near(std::size_t c);
+  void lower_values();
+
+  GreedyState& state_;
+  Compute& compute_;
+  const std::vector<std::uint32_t>* survivors_ = nullptr;
+  bool dense_ = false;
+
+  // A slot is a survivor; slots stand in tiles.
+  std::vector<float> tiles_;  // the sketch's first level
+  std::vector<float> value_;
+  std::vector<float> gate_;
+  std::vector<float> tile_max_;
+  std::vector<std::uint32_t> tile_seen_;  // kAlive, or the centres seen when it fell below
+
+  std::vector<std::uint32_t> near_;  // slots that the newest centre may be nearest to
+  std::vector<float> near_dot_;
+  std::vector<const float*> near_y_;
+  std::vector<float> near_distance_;
+  std::vector<float> centre_scratch_;
+};
+
+}  // namespace contcore
