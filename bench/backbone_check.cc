@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "backbone/builtin.h"
+#include "backbone/graph_passes.h"
 #include "backbone/onednn_program.h"
 #include "backbone/onnx.h"
 #include "backbone/plan.h"
@@ -123,7 +124,7 @@ double bare_convolutions(const std::string& file, const std::vector<std::string>
                          std::int64_t side, std::size_t threads, int repeats) {
   const std::string bytes = contcore::read_model_file(file);
   const contcore::Graph graph = contcore::parse_onnx(bytes.data(), bytes.size());
-  const Plan plan = contcore::trace(graph, contcore::needed_nodes(graph, layers), side, side);
+  const Plan plan = contcore::lower(graph, contcore::needed_nodes(graph, layers), side, side);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   const contcore::OpenMpThreads scope(threads);
   std::map<std::vector<std::int64_t>, double> known;  // convolutions of one shape take one time
@@ -199,7 +200,7 @@ int profile(const std::vector<std::string>& arguments) {
     graph = contcore::parse_onnx(bytes.data(), bytes.size());
   }
   contcore::fold_constants(graph);
-  Plan plan = contcore::trace(graph, contcore::needed_nodes(graph, graph.outputs), side, side);
+  Plan plan = contcore::lower(graph, contcore::needed_nodes(graph, graph.outputs), side, side);
   std::vector<contcore::PlanOutput> outputs;
   std::vector<std::size_t> kept;
   for (const auto& name : graph.outputs) {

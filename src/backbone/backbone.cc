@@ -13,6 +13,7 @@
 #include "backbone/builtin.h"
 #include "backbone/constants.h"
 #include "backbone/engine.h"
+#include "backbone/graph_passes.h"
 #include "backbone/hash.h"
 #include "backbone/onnx.h"
 #include "backbone/plan.h"
@@ -238,7 +239,7 @@ std::unique_ptr<Program> Backbone::Model::compile(std::size_t height, std::size_
                                                   Compute& compute) const {
   check_size(height, width);
   Plan plan =
-      trace(graph, nodes, static_cast<std::int64_t>(height), static_cast<std::int64_t>(width));
+      lower(graph, nodes, static_cast<std::int64_t>(height), static_cast<std::int64_t>(width));
   const std::vector<PlanOutput> maps = outputs(plan);
   std::vector<std::size_t> kept;
   for (const PlanOutput& map : maps) kept.push_back(map.value);
@@ -251,7 +252,7 @@ BackboneInfo Backbone::Model::info(std::size_t height, std::size_t width) const 
   const auto h = static_cast<std::int64_t>(height);
   const auto w = static_cast<std::int64_t>(width);
   BackboneInfo info;
-  const Plan plan = trace(graph, nodes, h, w);
+  const Plan plan = lower(graph, nodes, h, w);
   outputs(plan);
   for (const Step& step : plan.steps) info.gflops += flops(plan, step) * 1e-9;
   std::unordered_set<std::string> counted;
@@ -264,7 +265,7 @@ BackboneInfo Backbone::Model::info(std::size_t height, std::size_t width) const 
   }
   std::vector<std::size_t> all(graph.nodes.size());
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
-  const Plan whole = trace(graph, all, h, w, true);
+  const Plan whole = lower(graph, all, h, w, true);
   const auto grid = patch_grid(whole);
   for (const Node& node : graph.nodes) {
     for (const std::string& name : node.outputs) {

@@ -1,5 +1,5 @@
 // Operators computed on plain tensors, one number at a time: the shape arithmetic and constants of
-// a graph, once, and the rare operator on the image's way for which oneDNN has nothing.
+// a graph, once, and the rare operator on the image's way for which a plan has no step.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // A graph at one image size: every shape known, constants computed, operators reduced to a few
-// kinds of steps. trace() makes it, fuse() makes it shorter, an Engine compiles it.
+// kinds of steps. lower() makes it, fuse() makes it shorter, an Engine compiles it.
 #pragma once
 
 #include <cstdint>
@@ -93,7 +93,6 @@ struct Plan {
   std::size_t input = 0;
   bool channels_last = false;  ///< the graph takes (N, height, width, 3)
   std::int64_t opset = 13;
-  std::string stopped;  ///< why the rest of the graph was left out, with `tolerant` tracing
 };
 
 /// A value that is handed out as a map.
@@ -105,13 +104,10 @@ struct PlanOutput {
   std::size_t width = 0;
 };
 
-/// The nodes `targets` (tensor names) depend on, by index, in order.
-std::vector<std::size_t> needed_nodes(const Graph& graph, const std::vector<std::string>& targets);
-
 /// The plan for one image of this size, through the nodes given. Throws Error (kInput) naming the
 /// node that cannot be run; if `tolerant`, such nodes and all that depend on them are left out
 /// instead.
-Plan trace(const Graph& graph, const std::vector<std::size_t>& nodes, std::int64_t height,
+Plan lower(const Graph& graph, const std::vector<std::size_t>& nodes, std::int64_t height,
            std::int64_t width, bool tolerant = false);
 
 /// Folds batch norm into convolutions, activations and sums into the steps before, and finds the
@@ -120,9 +116,6 @@ void fuse(Plan& plan, const std::vector<std::size_t>& kept);
 
 /// Multiplies and adds (each is one) of a step.
 double flops(const Plan& plan, const Step& step);
-
-/// Computes, once for all sizes, what depends on weights alone.
-void fold_constants(Graph& graph);
 
 /// Whether an operator can be run at all.
 bool known_operator(const std::string& op);

@@ -1,0 +1,54 @@
+#include "backbone/graph_passes.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "backbone/constants.h"
+#include "contcore/error.h"
+
+namespace contcore {
+
+std::vector<std::size_t> needed_nodes(const Graph& graph, const std::vector<std::string>& targets) {
+  std::unordered_set<std::string> needed(targets.begin(), targets.end());
+  std::vector<std::size_t> nodes;
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    if (std::none_of(node.outputs.begin(), node.outputs.end(),
+                     [&](const std::string& name) { return needed.contains(name); })) {
+      continue;
+    }
+    nodes.push_back(i);
+    needed.insert(node.inputs.begin(), node.inputs.end());
+  }
+  std::reverse(nodes.begin(), nodes.end());
+  return nodes;
+}
+
+void fold_constants(Graph& graph) {
+  constexpr std::size_t kMostFolded = std::size_t{1} << 28;
+  std::size_t folded = 0;
+  std::vector<Node> rest;
+  for (Node& node : graph.nodes) {
+    std::vector<const Tensor*> inputs;
+    bool fixed = can_evaluate(node.op);
+    for (const std::string& name : node.inputs) {
+      const auto weight = graph.weights.find(name);
+      inputs.push_back(weight == graph.weights.end() ? nullptr : &weight->second);
+      fixed = fixed && (name.empty() || inputs.back() != nullptr);
+    }
+    try {
+      const auto results = fixed ? evaluate(node, graph.opset, inputs) : std::vector<Tensor>{};
+      for (const Tensor& result : results) folded += result.size();
+      fixed = fixed && folded <= kMostFolded;
+      for (std::size_t i = 0; fixed && i < results.size() && i < node.outputs.size(); ++i) {
+        graph.weights[node.outputs[i]] = results[i];
+      }
+    } catch (const Error&) {
+      fixed = false;  // to be reported when the node is needed
+    }
+    if (!fixed) rest.push_back(std::move(node));
+  }
+  graph.nodes = std::move(rest);
+}
+
+}  // namespace contcore
