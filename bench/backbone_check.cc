@@ -99,7 +99,7 @@ double bare_conv(const Plan& plan, const Step& step, const dnnl::engine& engine,
   const dnnl::convolution_forward::desc operation(
       dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
       any(plan.values[step.in[0]].shape), any(grouped), bias, any(plan.values[step.out].shape),
-      step.strides, {step.dilations[0] - 1, step.dilations[1] - 1}, step.before, step.behind);
+      step.strides, {step.dilations[0] - 1, step.dilations[1] - 1}, step.pads_begin, step.pads_end);
   const dnnl::convolution_forward::primitive_desc description(operation, engine);
   const dnnl::convolution_forward conv(description);
   dnnl::stream stream(engine);
@@ -132,7 +132,8 @@ double bare_convolutions(const std::string& file, const std::vector<std::string>
   for (const Step& step : plan.steps) {
     if (step.kind != Step::Kind::kConv) continue;
     std::vector<std::int64_t> key = plan.values[step.in[0]].shape;
-    for (const auto* part : {&step.weights.shape, &step.strides, &step.before, &step.dilations}) {
+    for (const auto* part :
+         {&step.weights.shape, &step.strides, &step.pads_begin, &step.dilations}) {
       key.insert(key.end(), part->begin(), part->end());
     }
     key.push_back(step.group);

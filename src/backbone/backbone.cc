@@ -116,17 +116,17 @@ std::pair<std::size_t, std::size_t> patch_grid(const Plan& plan) {
   return {0, 0};
 }
 
-// The map a tensor is; nothing if it is none. `maker` is the node that makes it.
-std::optional<PlanOutput> as_map(const Plan& plan, std::size_t value, const Node& maker,
+// The map a tensor is; nothing if it is none. `producer` is the node that makes it.
+std::optional<PlanOutput> as_map(const Plan& plan, std::size_t value, const Node& producer,
                                  std::pair<std::size_t, std::size_t> grid) {
   const Shape& shape = plan.values[value].shape;
   if (plan.values[value].constant || shape.empty() || shape[0] != 1) return std::nullopt;
   PlanOutput output;
   output.value = value;
   if (shape.size() == 4) {
-    output.channels_last =
-        (plan.channels_last && value == plan.input) ||
-        (maker.op == "Transpose" && permutation(maker, 4) == std::vector<std::int64_t>{0, 2, 3, 1});
+    output.channels_last = (plan.channels_last && value == plan.input) ||
+                           (producer.op == "Transpose" &&
+                            permutation(producer, 4) == std::vector<std::int64_t>{0, 2, 3, 1});
     return output;
   }
   if (shape.size() == 3) {
@@ -179,7 +179,7 @@ struct Backbone::Model {
   std::unique_ptr<Engine> engine;
 
   void choose(std::vector<std::string> wanted);
-  const Node* maker(const std::string& tensor) const;
+  const Node* producer(const std::string& tensor) const;
   std::vector<PlanOutput> outputs(const Plan& plan) const;
   std::unique_ptr<Program> compile(std::size_t height, std::size_t width, Compute& compute) const;
   BackboneInfo info(std::size_t height, std::size_t width) const;
@@ -203,7 +203,7 @@ void Backbone::Model::choose(std::vector<std::string> wanted) {
   }
 }
 
-const Node* Backbone::Model::maker(const std::string& tensor) const {
+const Node* Backbone::Model::producer(const std::string& tensor) const {
   for (const Node& node : graph.nodes) {
     if (std::find(node.outputs.begin(), node.outputs.end(), tensor) != node.outputs.end()) {
       return &node;
@@ -216,7 +216,7 @@ std::vector<PlanOutput> Backbone::Model::outputs(const Plan& plan) const {
   std::vector<PlanOutput> maps;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::size_t value = plan.names.at(tensors[i]);
-    const auto map = as_map(plan, value, *maker(tensors[i]), patch_grid(plan));
+    const auto map = as_map(plan, value, *producer(tensors[i]), patch_grid(plan));
     if (!map) {
       throw Error(Error::Kind::kInput,
                   fmt::format("layer '{}' has the shape [{}], which is no map of features; choose "

@@ -396,14 +396,14 @@ Tensor transpose(const Node& node, std::int64_t, Inputs inputs) {
   return strided(node, tensor, std::move(shape), strides, 0);
 }
 
-Tensor cut(const Node& node, const Tensor& tensor, const Region& region) {
+Tensor cut(const Node& node, const Tensor& tensor, const Slice& slice) {
   Ints strides = row_major_strides(tensor.shape);
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < strides.size(); ++i) {
-    offset += region.starts[i] * strides[i];
-    strides[i] *= region.steps[i];
+    offset += slice.starts[i] * strides[i];
+    strides[i] *= slice.steps[i];
   }
-  return strided(node, tensor, region.shape, strides, offset);
+  return strided(node, tensor, slice.shape, strides, offset);
 }
 
 Tensor slice(const Node& node, std::int64_t opset, Inputs inputs) {
@@ -509,7 +509,7 @@ Tensor pad(const Node& node, std::int64_t, Inputs inputs) {
   const std::size_t rank = tensor.shape.size();
   const Ints pads = padding(node, rank, inputs);
   // The part of the input that is kept (negative pads cut), and where it goes.
-  Region kept;
+  Slice kept;
   Shape shape(rank);
   for (std::size_t i = 0; i < rank; ++i) {
     if (__builtin_add_overflow(tensor.shape[i], pads[i], &shape[i]) ||
@@ -652,8 +652,8 @@ std::vector<Tensor> evaluate(const Node& node, std::int64_t opset, Inputs inputs
   if (node.op == "Split") {
     const Tensor& tensor = required_input(node, inputs, 0);
     std::vector<Tensor> parts;
-    for (const Region& region : split(node, tensor.shape, inputs)) {
-      parts.push_back(cut(node, tensor, region));
+    for (const Slice& slice : split(node, tensor.shape, inputs)) {
+      parts.push_back(cut(node, tensor, slice));
     }
     return parts;
   }

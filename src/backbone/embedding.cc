@@ -227,13 +227,13 @@ void add_outputs(const LayerMap& layer, const float* sums, float* out) {
 // ------------------------------------------------------------------------------------
 
 // Where a place of the first layer's grid lies in another's, along one side.
-struct Between {
+struct Interpolation {
   std::size_t low, high;
   float part;  // of `high`
 };
 
-std::vector<Between> between(std::size_t size, std::size_t target) {
-  std::vector<Between> out(target);
+std::vector<Interpolation> interpolations(std::size_t size, std::size_t target) {
+  std::vector<Interpolation> out(target);
   for (std::size_t i = 0; i < target; ++i) {
     const double scale = static_cast<double>(size) / static_cast<double>(target);
     const double at = std::max(0.0, (static_cast<double>(i) + 0.5) * scale - 0.5);
@@ -249,8 +249,8 @@ struct Contribution {
   LayerMap layer;
   FeatureMap map;
   std::vector<float> values;
-  std::vector<Between> rows;
-  std::vector<Between> cols;
+  std::vector<Interpolation> rows;
+  std::vector<Interpolation> cols;
 
   std::size_t outputs() const { return layer.last - layer.first; }
   float* at(std::size_t y, std::size_t x) {
@@ -258,10 +258,10 @@ struct Contribution {
   }
 };
 
-void add_between(Contribution& from, std::size_t y, std::size_t x,
-                 std::vector<WeightedRow>& corners, float* out) {
-  const Between& row = from.rows[y];
-  const Between& col = from.cols[x];
+void add_interpolated(Contribution& from, std::size_t y, std::size_t x,
+                      std::vector<WeightedRow>& corners, float* out) {
+  const Interpolation& row = from.rows[y];
+  const Interpolation& col = from.cols[x];
   corners.clear();
   const auto add = [&](std::size_t r, std::size_t c, float weight) {
     if (weight != 0) corners.push_back({from.at(r, c), weight});
@@ -333,8 +333,8 @@ void embed(std::span<const FeatureMap> maps, const PatchEmbedding& how, float* o
     Contribution other{layer_map({map.channels, how.neighbourhood, how.dimension, maps.size(), l}),
                        map,
                        {},
-                       between(map.height, first.height),
-                       between(map.width, first.width)};
+                       interpolations(map.height, first.height),
+                       interpolations(map.width, first.width)};
     other.values.resize(map.height * map.width * other.outputs());
     others.push_back(std::move(other));
   }
@@ -347,7 +347,7 @@ void embed(std::span<const FeatureMap> maps, const PatchEmbedding& how, float* o
       std::fill(row, row + how.dimension, 0.0f);
       sum_patterns(layer, first, y, x, s.rows, s.sums);
       add_outputs(layer, s.sums.data(), row);
-      for (Contribution& other : others) add_between(other, y, x, s.rows, row);
+      for (Contribution& other : others) add_interpolated(other, y, x, s.rows, row);
     }
   });
 }

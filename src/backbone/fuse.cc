@@ -1,3 +1,8 @@
+// Fewer, larger steps of the same meaning.
+//
+// In: a plan as lower() makes it, and the values that have to stay as they are. Out: the plan with
+// padding folded into windows, functions that exporters take apart put together, and steps joined
+// to the ones before them. Nothing fails: what does not fit a pattern stays as it is.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,48 +18,48 @@ using Kind = Step::Kind;
 using Function = Unary::Kind;
 
 bool is_function(const Step* step, Function kind) {
-  return step != nullptr && step->kind == Kind::kUnary && step->after.size() == 1 &&
-         step->after[0].unary->kind == kind;
+  return step != nullptr && step->kind == Kind::kUnary && step->post_ops.size() == 1 &&
+         step->post_ops[0].unary->kind == kind;
 }
 
 bool near(float a, double b) { return std::abs(static_cast<double>(a) - b) < 1e-6 * std::abs(b); }
 
 bool is_linear(const Step* step, double alpha, float beta) {
-  return is_function(step, Function::kLinear) && near(step->after[0].unary->alpha, alpha) &&
-         step->after[0].unary->beta == beta;
+  return is_function(step, Function::kLinear) && near(step->post_ops[0].unary->alpha, alpha) &&
+         step->post_ops[0].unary->beta == beta;
 }
 
 bool is_binary(const Step* step, Step::Combine combine) {
   return step != nullptr && step->kind == Kind::kBinary && step->combine == combine &&
-         step->after.empty();
+         step->post_ops.empty();
 }
 
 bool has_sum(const Step& step) {
-  return std::any_of(step.after.begin(), step.after.end(),
-                     [](const After& after) { return !after.unary; });
+  return std::any_of(step.post_ops.begin(), step.post_ops.end(),
+                     [](const PostOp& op) { return !op.unary; });
 }
 
 // Two linear functions in a row are one.
-void append_function(std::vector<After>& after, const Unary& unary) {
-  if (unary.kind == Function::kLinear && !after.empty() && after.back().unary &&
-      after.back().unary->kind == Function::kLinear) {
-    Unary& last = *after.back().unary;
+void append_function(std::vector<PostOp>& post_ops, const Unary& unary) {
+  if (unary.kind == Function::kLinear && !post_ops.empty() && post_ops.back().unary &&
+      post_ops.back().unary->kind == Function::kLinear) {
+    Unary& last = *post_ops.back().unary;
     last = {Function::kLinear, unary.alpha * last.alpha, unary.alpha * last.beta + unary.beta};
-    if (last.alpha == 1 && last.beta == 0) after.pop_back();
+    if (last.alpha == 1 && last.beta == 0) post_ops.pop_back();
     return;
   }
-  after.push_back({unary, 0});
+  post_ops.push_back({unary, 0});
 }
 
 class Fuser {
  public:
   Fuser(Plan& plan, const std::vector<std::size_t>& kept)
       : plan_(plan),
-        maker_(plan.values.size(), kNobody),
+        producer_(plan.values.size(), kNoProducer),
         uses_(plan.values.size(), 0),
         dead_(plan.steps.size(), false) {
     for (std::size_t i = 0; i < plan.steps.size(); ++i) {
-      maker_[plan.steps[i].out] = i;
+      producer_[plan.steps[i].out] = i;
       for_inputs(plan.steps[i], [&](std::size_t value) { ++uses_[value]; });
     }
     // Two more uses than one, so that a kept value never looks like one that passes by.
@@ -71,13 +76,13 @@ class Fuser {
   }
 
  private:
-  static constexpr std::size_t kNobody = static_cast<std::size_t>(-1);
+  static constexpr std::size_t kNoProducer = static_cast<std::size_t>(-1);
 
   template <typename Visit>
   static void for_inputs(const Step& step, const Visit& visit) {
     for (const std::size_t value : step.in) visit(value);
-    for (const After& after : step.after) {
-      if (!after.unary) visit(after.other);
+    for (const PostOp& op : step.post_ops) {
+      if (!op.unary) visit(op.other);
     }
   }
   template <typename Work>
@@ -87,11 +92,11 @@ class Fuser {
     }
   }
 
-  Step* maker(std::size_t value) {
-    return maker_[value] == kNobody ? nullptr : &plan_.steps[maker_[value]];
+  Step* producer(std::size_t value) {
+    return producer_[value] == kNoProducer ? nullptr : &plan_.steps[producer_[value]];
   }
   // The step that makes a value of which only one step knows.
-  Step* sole_maker(std::size_t value) { return uses_[value] == 1 ? maker(value) : nullptr; }
+  Step* sole_producer(std::size_t value) { return uses_[value] == 1 ? producer(value) : nullptr; }
   const Tensor* constant(std::size_t value) const {
     const auto& tensor = plan_.values[value].constant;
     return tensor ? &*tensor : nullptr;
@@ -100,12 +105,12 @@ class Fuser {
 
   void kill(const Step& step) {
     dead_[static_cast<std::size_t>(&step - plan_.steps.data())] = true;
-    maker_[step.out] = kNobody;
+    producer_[step.out] = kNoProducer;
     for_inputs(step, [this](std::size_t value) { --uses_[value]; });
   }
   // Kills the chain of single-use steps that leads to a value which lost its last use.
   void release(std::size_t value) {
-    Step* step = maker(value);
+    Step* step = producer(value);
     if (step == nullptr || uses_[value] > 0) return;
     const std::vector<std::size_t> inputs = step->in;
     kill(*step);
@@ -117,8 +122,8 @@ class Fuser {
     ++uses_[in];
     step.kind = Kind::kUnary;
     step.in = {in};
-    step.after.clear();
-    for (const Unary& f : functions) step.after.push_back({f, 0});
+    step.post_ops.clear();
+    for (const Unary& f : functions) step.post_ops.push_back({f, 0});
     for (const std::size_t value : before) {
       --uses_[value];
       release(value);
@@ -146,7 +151,7 @@ class Fuser {
   bool never_negative(std::size_t value);
 
   Plan& plan_;
-  std::vector<std::size_t> maker_;
+  std::vector<std::size_t> producer_;
   std::vector<std::size_t> uses_;
   std::vector<bool> dead_;
 };
@@ -154,9 +159,9 @@ class Fuser {
 // ---- padding -----------------------------------------------------------------------------------
 
 bool Fuser::never_negative(std::size_t value) {
-  const Step* step = maker(value);
-  if (step == nullptr || step->after.empty() || !step->after.back().unary) return false;
-  const Unary& last = *step->after.back().unary;
+  const Step* step = producer(value);
+  if (step == nullptr || step->post_ops.empty() || !step->post_ops.back().unary) return false;
+  const Unary& last = *step->post_ops.back().unary;
   return (last.kind == Function::kRelu && last.alpha == 0) || last.kind == Function::kSigmoid ||
          (last.kind == Function::kClip && last.alpha >= 0);
 }
@@ -164,7 +169,7 @@ bool Fuser::never_negative(std::size_t value) {
 void Fuser::fold_padding(Step& step) {
   if (step.kind != Kind::kConv && step.kind != Kind::kMaxPool && step.kind != Kind::kMeanPool)
     return;
-  Step* pad = sole_maker(step.in[0]);
+  Step* pad = sole_producer(step.in[0]);
   if (pad == nullptr || pad->kind != Kind::kHost || pad->node.op != "Pad") return;
   std::vector<const Tensor*> inputs;
   std::size_t next = 0;
@@ -177,9 +182,10 @@ void Fuser::fold_padding(Step& step) {
   if (pads[0] != 0 || pads[1] != 0 || pads[4] != 0 || pads[5] != 0) return;
   for (std::size_t i = 0; i < 2; ++i) {
     const std::int64_t reach = (step.kernel[i] - 1) * step.dilations[i] + 1;
-    const bool small = step.before[i] + pads[i + 2] < reach && step.behind[i] + pads[i + 6] < reach;
+    const bool small =
+        step.pads_begin[i] + pads[i + 2] < reach && step.pads_end[i] + pads[i + 6] < reach;
     if (step.kind != Kind::kConv && !small) return;
-    if (step.kind == Kind::kMeanPool && (step.before[i] > 0 || step.behind[i] > 0)) return;
+    if (step.kind == Kind::kMeanPool && (step.pads_begin[i] > 0 || step.pads_end[i] > 0)) return;
   }
   const bool lowest = value <= std::numeric_limits<float>::lowest();
   const bool exact = step.kind == Kind::kMaxPool
@@ -190,8 +196,8 @@ void Fuser::fold_padding(Step& step) {
   merged.in = {pad->in[0]};
   merged.count_padding = true;
   for (std::size_t i = 0; i < 2; ++i) {
-    merged.before[i] += pads[i + 2];
-    merged.behind[i] += pads[i + 6];
+    merged.pads_begin[i] += pads[i + 2];
+    merged.pads_end[i] += pads[i + 6];
   }
   replace(step, *pad, std::move(merged));
 }
@@ -203,21 +209,21 @@ bool Fuser::find_swish(Step& step) {
   if (!is_binary(&step, Step::Combine::kMul)) return false;
   for (const std::size_t side : {0u, 1u}) {
     const std::size_t x = step.in[side];
-    const Step* gate = sole_maker(step.in[1 - side]);
+    const Step* gate = sole_producer(step.in[1 - side]);
     if (gate == nullptr || gate->kind != Kind::kUnary) continue;
     if (is_function(gate, Function::kSigmoid) && gate->in[0] == x) {
       become_function(step, x, {{Function::kSwish, 1, 0}});
       return true;
     }
-    const auto& after = gate->after;
-    if (after.size() == 2 && gate->in[0] == x && after[0].unary->kind == Function::kLinear &&
-        near(after[0].unary->alpha, 1.0 / 6) && after[0].unary->beta == 0.5f) {
+    const auto& ops = gate->post_ops;
+    if (ops.size() == 2 && gate->in[0] == x && ops[0].unary->kind == Function::kLinear &&
+        near(ops[0].unary->alpha, 1.0 / 6) && ops[0].unary->beta == 0.5f) {
       become_function(step, x, {{Function::kHardSwish, 0, 0}});
       return true;
     }
-    const Step* shifted = sole_maker(gate->in[0]);
-    if (is_function(gate, Function::kClip) && after[0].unary->alpha == 0 &&
-        after[0].unary->beta == 6 && is_linear(shifted, 1, 3) && shifted->in[0] == x) {
+    const Step* shifted = sole_producer(gate->in[0]);
+    if (is_function(gate, Function::kClip) && ops[0].unary->alpha == 0 && ops[0].unary->beta == 6 &&
+        is_linear(shifted, 1, 3) && shifted->in[0] == x) {
       become_function(step, x, {{Function::kHardSwish, 0, 0}, {Function::kLinear, 6, 0}});
       return true;
     }
@@ -229,11 +235,11 @@ bool Fuser::find_swish(Step& step) {
 bool Fuser::find_gelu(Step& step) {
   if (!is_binary(&step, Step::Combine::kMul)) return false;
   for (const std::size_t side : {0u, 1u}) {
-    const Step* plus_one = sole_maker(step.in[side]);
+    const Step* plus_one = sole_producer(step.in[side]);
     if (!is_linear(plus_one, 1, 1)) continue;
-    const Step* erf = sole_maker(plus_one->in[0]);
+    const Step* erf = sole_producer(plus_one->in[0]);
     if (erf == nullptr || erf->kind != Kind::kHost || erf->node.op != "Erf") continue;
-    const Step* scaled = sole_maker(erf->in[0]);
+    const Step* scaled = sole_producer(erf->in[0]);
     if (!is_linear(scaled, std::sqrt(0.5), 0)) continue;
     const std::size_t x = scaled->in[0];
     const std::size_t other = step.in[1 - side];
@@ -241,7 +247,7 @@ bool Fuser::find_gelu(Step& step) {
       become_function(step, x, {{Function::kGelu, 0, 0}, {Function::kLinear, 2, 0}});
       return true;
     }
-    const Step* half = sole_maker(other);
+    const Step* half = sole_producer(other);
     if (is_linear(half, 0.5, 0) && half->in[0] == x) {
       become_function(step, x, {{Function::kGelu, 0, 0}});
       return true;
@@ -258,16 +264,16 @@ void Fuser::find_layer_norm(Step& step) {
     return mean != nullptr && mean->kind == Kind::kMean && mean->axes.size() == 1 &&
            mean->axes[0] + 1 == static_cast<std::int64_t>(shape(mean->in[0]).size());
   };
-  const Step* root = sole_maker(step.in[1]);
+  const Step* root = sole_producer(step.in[1]);
   if (!is_function(root, Function::kSqrt)) return;
-  const Step* plus = sole_maker(root->in[0]);
-  if (!is_function(plus, Function::kLinear) || plus->after[0].unary->alpha != 1) return;
-  const Step* variance = sole_maker(plus->in[0]);
+  const Step* plus = sole_producer(root->in[0]);
+  if (!is_function(plus, Function::kLinear) || plus->post_ops[0].unary->alpha != 1) return;
+  const Step* variance = sole_producer(plus->in[0]);
   if (!last(variance)) return;
-  const Step* square = sole_maker(variance->in[0]);
+  const Step* square = sole_producer(variance->in[0]);
   std::size_t uses = 2;  // of the centred values: squared, divided
   if (is_function(square, Function::kPower)) {
-    const Unary& power = *square->after[0].unary;
+    const Unary& power = *square->post_ops[0].unary;
     if (power.alpha != 1 || power.beta != 2) return;
   } else if (is_binary(square, Step::Combine::kMul) && square->in[0] == square->in[1]) {
     ++uses;
@@ -275,12 +281,12 @@ void Fuser::find_layer_norm(Step& step) {
     return;
   }
   if (square->in[0] != centred || uses_[centred] != uses) return;
-  const Step* minus = maker(centred);
+  const Step* minus = producer(centred);
   if (!is_binary(minus, Step::Combine::kSub)) return;
-  const Step* mean = sole_maker(minus->in[1]);
+  const Step* mean = sole_producer(minus->in[1]);
   const std::size_t x = minus->in[0];
   if (!last(mean) || mean->in[0] != x) return;
-  const float epsilon = plus->after[0].unary->beta;
+  const float epsilon = plus->post_ops[0].unary->beta;
   const auto channels = static_cast<std::size_t>(shape(x).back());
   become_function(step, x, {});
   step.kind = Kind::kLayerNorm;
@@ -291,15 +297,15 @@ void Fuser::find_layer_norm(Step& step) {
 
 // ---- joining a step to the one before ----------------------------------------------------------
 
-bool takes_functions(const Step& step, const std::vector<After>& functions) {
+bool takes_functions(const Step& step, const std::vector<PostOp>& functions) {
   switch (step.kind) {
     case Kind::kConv:
     case Kind::kMatMul:
     case Kind::kBinary:
     case Kind::kUnary:
       return true;
-    case Kind::kAffine:  // oneDNN's batch norm ends in a plain relu at most
-      return step.after.empty() && functions.size() == 1 &&
+    case Kind::kAffine:  // what is left of a batch norm ends in a plain relu at most
+      return step.post_ops.empty() && functions.size() == 1 &&
              functions[0].unary->kind == Function::kRelu && functions[0].unary->alpha == 0;
     default:
       return false;
@@ -317,20 +323,21 @@ void scale_and_shift(Step& step, const std::vector<float>& scale, const std::vec
 
 bool Fuser::join_affine(Step& step) {
   if (step.kind != Kind::kAffine) return false;
-  Step* earlier = sole_maker(step.in[0]);
-  if (earlier == nullptr || !earlier->after.empty() ||
+  Step* earlier = sole_producer(step.in[0]);
+  if (earlier == nullptr || !earlier->post_ops.empty() ||
       (earlier->kind != Kind::kConv && earlier->kind != Kind::kAffine)) {
     return false;
   }
   Step merged = *earlier;
   scale_and_shift(merged, step.scale, step.bias);
-  merged.after = step.after;
+  merged.post_ops = step.post_ops;
   replace(step, *earlier, std::move(merged));
   return true;
 }
 
-// oneDNN 2.6 gives the second of two functions of one kind the first one's numbers.
-bool runs_together(const std::vector<After>& functions) {
+// Two functions of one kind stay apart unless their numbers are the same: oneDNN 2.6 would give the
+// second those of the first.
+bool runs_together(const std::vector<PostOp>& functions) {
   for (std::size_t i = 0; i < functions.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       const auto& a = functions[i].unary;
@@ -344,11 +351,11 @@ bool runs_together(const std::vector<After>& functions) {
 
 bool Fuser::join_function(Step& step) {
   if (step.kind != Kind::kUnary) return false;
-  Step* earlier = sole_maker(step.in[0]);
-  if (earlier == nullptr || !takes_functions(*earlier, step.after)) return false;
+  Step* earlier = sole_producer(step.in[0]);
+  if (earlier == nullptr || !takes_functions(*earlier, step.post_ops)) return false;
   Step merged = *earlier;
-  for (const After& after : step.after) append_function(merged.after, *after.unary);
-  if (!runs_together(merged.after)) return false;
+  for (const PostOp& op : step.post_ops) append_function(merged.post_ops, *op.unary);
+  if (!runs_together(merged.post_ops)) return false;
   replace(step, *earlier, std::move(merged));
   return true;
 }
@@ -358,8 +365,8 @@ bool Fuser::join_row(Step& step) {
   const bool sum = is_binary(&step, Step::Combine::kAdd);
   if (!sum && !is_binary(&step, Step::Combine::kMul)) return false;
   const Tensor* row = constant(step.in[1]);
-  Step* earlier = sole_maker(step.in[0]);
-  if (row == nullptr || !row->is_float() || earlier == nullptr || !earlier->after.empty())
+  Step* earlier = sole_producer(step.in[0]);
+  if (row == nullptr || !row->is_float() || earlier == nullptr || !earlier->post_ops.empty())
     return false;
   if (earlier->kind != Kind::kMatMul && earlier->kind != Kind::kLayerNorm) return false;
   const auto columns = static_cast<std::size_t>(shape(step.out).back());
@@ -381,16 +388,16 @@ bool Fuser::join_sum(Step& step) {
   if (shape(step.in[0]) != shape(step.in[1])) return false;
   std::size_t sides[] = {0, 1};
   const auto when = [&](std::size_t side) {
-    const std::size_t at = maker_[step.in[side]];
-    return at == kNobody ? 0 : at + 1;
+    const std::size_t at = producer_[step.in[side]];
+    return at == kNoProducer ? 0 : at + 1;
   };
   if (when(1) > when(0)) std::swap(sides[0], sides[1]);
   for (const std::size_t side : sides) {
-    Step* earlier = sole_maker(step.in[side]);
-    if (earlier == nullptr || !earlier->after.empty() || has_sum(*earlier)) continue;
+    Step* earlier = sole_producer(step.in[side]);
+    if (earlier == nullptr || !earlier->post_ops.empty() || has_sum(*earlier)) continue;
     if (earlier->kind != Kind::kConv && earlier->kind != Kind::kMatMul) continue;
     Step merged = *earlier;
-    merged.after.push_back({std::nullopt, step.in[1 - side]});
+    merged.post_ops.push_back({std::nullopt, step.in[1 - side]});
     replace(step, *earlier, std::move(merged));
     return true;
   }

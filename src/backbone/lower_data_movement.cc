@@ -63,29 +63,29 @@ void lower_transpose(PlanBuilder& plan, const Node& node) {
 
 void lower_slice(PlanBuilder& plan, const Node& node) {
   const auto inputs = plan.constants(node);
-  const Region region = sliced(node, plan.plan().opset, plan.shape(node, 0), inputs);
-  if (region.shape == plan.shape(node, 0) &&
-      std::all_of(region.steps.begin(), region.steps.end(), [](auto s) { return s > 0; })) {
+  const Slice slice = sliced(node, plan.plan().opset, plan.shape(node, 0), inputs);
+  if (slice.shape == plan.shape(node, 0) &&
+      std::all_of(slice.steps.begin(), slice.steps.end(), [](auto s) { return s > 0; })) {
     return plan.add_alias(node);
   }
-  if (std::any_of(region.steps.begin(), region.steps.end(), [](auto s) { return s != 1; })) {
+  if (std::any_of(slice.steps.begin(), slice.steps.end(), [](auto s) { return s != 1; })) {
     return lower_host(plan, node);
   }
   Step step = new_step(node, Step::Kind::kSlice);
   step.in = {plan.value(node, 0)};
-  step.starts = region.starts;
-  plan.add_step(node, std::move(step), region.shape);
+  step.starts = slice.starts;
+  plan.add_step(node, std::move(step), slice.shape);
 }
 
 void lower_split(PlanBuilder& plan, const Node& node) {
   const auto inputs = plan.constants(node);
-  const std::vector<Region> regions = split(node, plan.shape(node, 0), inputs);
-  for (std::size_t i = 0; i < regions.size(); ++i) {
+  const std::vector<Slice> slices = split(node, plan.shape(node, 0), inputs);
+  for (std::size_t i = 0; i < slices.size(); ++i) {
     if (node.outputs[i].empty()) continue;
     Step step = new_step(node, Step::Kind::kSlice);
     step.in = {plan.value(node, 0)};
-    step.starts = regions[i].starts;
-    plan.add_step(std::move(step), regions[i].shape, node.outputs[i]);
+    step.starts = slices[i].starts;
+    plan.add_step(std::move(step), slices[i].shape, node.outputs[i]);
   }
 }
 

@@ -32,8 +32,8 @@ void set_pads(const Node& node, Step& step) {
     if (x < 0 || x > kLargestWindow) fail(node, "its pads make no sense");
   }
   if (string_attribute(node, "auto_pad", "NOTSET") == "VALID") pads = {0, 0, 0, 0};
-  step.before = {pads[0], pads[1]};
-  step.behind = {pads[2], pads[3]};
+  step.pads_begin = {pads[0], pads[1]};
+  step.pads_end = {pads[2], pads[3]};
 }
 
 // How far a window reaches along an axis, with its holes.
@@ -47,15 +47,15 @@ void set_same_pads(bool upper, std::int64_t length, std::size_t axis, Step& step
   const std::int64_t places = (length + stride - 1) / stride;
   const std::int64_t total =
       std::max<std::int64_t>(0, (places - 1) * stride + window_reach(step, axis) - length);
-  step.before[axis] = upper ? total / 2 : total - total / 2;
-  step.behind[axis] = total - step.before[axis];
+  step.pads_begin[axis] = upper ? total / 2 : total - total / 2;
+  step.pads_end[axis] = total - step.pads_begin[axis];
 }
 
 // How many windows fit along an axis.
 std::int64_t count_windows(const Node& node, const Step& step, std::int64_t length,
                            std::size_t axis, bool round_up) {
   const std::int64_t reach = window_reach(step, axis), stride = step.strides[axis];
-  const std::int64_t padded = length + step.before[axis] + step.behind[axis];
+  const std::int64_t padded = length + step.pads_begin[axis] + step.pads_end[axis];
   const std::int64_t room = padded - reach;
   if (room < 0) {
     fail(node, fmt::format("its window of {} does not fit into {} places; use larger images", reach,
@@ -64,7 +64,7 @@ std::int64_t count_windows(const Node& node, const Step& step, std::int64_t leng
   const std::int64_t windows = room / stride + 1;
   // A last, partial window counts if it starts inside the map or the padding before it.
   const bool partial =
-      round_up && room % stride != 0 && windows * stride < length + step.before[axis];
+      round_up && room % stride != 0 && windows * stride < length + step.pads_begin[axis];
   return windows + (partial ? 1 : 0);
 }
 
@@ -95,7 +95,7 @@ std::vector<float> partial_windows(const Step& step, const Shape& in, const Shap
   std::vector<float> factors[2];
   bool partial = false;
   for (std::size_t i = 0; i < 2; ++i) {
-    const std::int64_t end = in[i + 2] + step.before[i] + step.behind[i];
+    const std::int64_t end = in[i + 2] + step.pads_begin[i] + step.pads_end[i];
     for (std::int64_t place = 0; place < out[i + 2]; ++place) {
       std::int64_t count = 0;
       for (std::int64_t k = 0; k < step.kernel[i]; ++k) {
@@ -156,7 +156,7 @@ void lower_pool(PlanBuilder& plan, const Node& node) {
   step.count_padding = int_attribute(node, "count_include_pad", 0) != 0;
   Shape out = set_window(node, in, two_numbers(node, "kernel_shape", 0, 1), in[1], step);
   for (std::size_t i = 0; i < 2; ++i) {
-    if (step.before[i] >= window_reach(step, i) || step.behind[i] >= window_reach(step, i)) {
+    if (step.pads_begin[i] >= window_reach(step, i) || step.pads_end[i] >= window_reach(step, i)) {
       fail(node, "is padded by more than its window");
     }
   }

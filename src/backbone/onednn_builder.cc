@@ -17,7 +17,7 @@ OneDnnBuilder::Place OneDnnBuilder::upload(std::size_t value) {
                                                  "are needed",
                                                  plan_.values[value].name));
   }
-  Place place = vector(*tensor->floats);
+  Place place = constant_vector(*tensor->floats);
   place.desc = plain_layout(tensor->shape);
   return place;
 }
@@ -35,10 +35,11 @@ OneDnnBuilder::Place OneDnnBuilder::in_layout(std::size_t value, const Desc& des
 
 // Numbers in the layout a primitive wants. `scale` multiplies runs of `each` numbers in turn (rows
 // of a convolution's weights), or columns.
-OneDnnBuilder::Place OneDnnBuilder::packed(const std::vector<float>& numbers, const Desc& from,
-                                           const Desc& to, const std::string& key,
-                                           const std::vector<float>& scale, std::size_t each,
-                                           std::size_t columns) {
+OneDnnBuilder::Place OneDnnBuilder::pack_weights(const std::vector<float>& numbers,
+                                                 const Desc& from, const Desc& to,
+                                                 const std::string& key,
+                                                 const std::vector<float>& scale, std::size_t each,
+                                                 std::size_t columns) {
   const auto fill = [&](float* target) {
     std::vector<float> scaled = numbers;
     for (std::size_t i = 0; i < scaled.size() && !scale.empty(); ++i) {
@@ -49,10 +50,10 @@ OneDnnBuilder::Place OneDnnBuilder::packed(const std::vector<float>& numbers, co
     dnnl::reorder(source, result).execute(sequence_.stream, source, result);
     sequence_.stream.wait();
   };
-  if (!key.empty()) return fixed(weights_.get(key, to.get_size(), fill), to);
+  if (!key.empty()) return constant_block(weights_.get(key, to.get_size(), fill), to);
   auto block = std::make_shared<Vectors>(1, to.get_size() / sizeof(float));
   fill(block->data());
-  return fixed(block, to);
+  return constant_block(block, to);
 }
 
 // Weights of the graph itself are shared: what they are, how scaled and how laid out is their key.
@@ -76,8 +77,8 @@ OneDnnBuilder::Place OneDnnBuilder::sum_target(std::size_t other, const Desc& de
                : std::any_of(places_[value].begin(), places_[value].end(),
                              [&](const Place& p) { return p.buffer == now.buffer; });
   });
-  if (dies(now) && !read) return {desc, now.buffer, now.offset};
-  const Place copy = fresh(desc, step.out);
+  if (is_last_use(now) && !read) return {desc, now.buffer, now.offset};
+  const Place copy = allocate(desc, step.out);
   reorder(now, copy, plan_.values[other].name);
   return copy;
 }
@@ -142,7 +143,7 @@ void OneDnnBuilder::host(const Step& step) {
     }
     inputs.push_back(std::move(input));
   }
-  const Place target = fresh(plain_layout(shape(step.out)), step.out);
+  const Place target = allocate(plain_layout(shape(step.out)), step.out);
   places.emplace_back(0, target);
   const auto run = [node = step.node, opset = plan_.opset,
                     inputs = std::move(inputs)](const std::vector<float*>& pointers) {

@@ -44,7 +44,7 @@ class OneDnnBuilder {
   Place block(const Desc& desc, std::size_t last) {
     return {desc, add_buffer(desc.get_size(), last), 0};
   }
-  Place fresh(const Desc& desc, std::size_t value);
+  Place allocate(const Desc& desc, std::size_t value);
   void set(std::size_t value, Place place) {
     std::size_t& last = buffer_last_[place.buffer];
     if (last != kForever) last = std::max(last, last_use_[value]);
@@ -64,15 +64,15 @@ class OneDnnBuilder {
     return is_dense(now.desc) ? now : plain(value);
   }
   // Whether a step may write its result over what it read here.
-  bool dies(const Place& place) const {
+  bool is_last_use(const Place& place) const {
     return sequence_.buffers[place.buffer].kind == Buffer::Kind::kArena &&
            buffer_last_[place.buffer] <= step_;
   }
-  Place over_or_fresh(const Place& in, const Desc& desc, std::size_t value) {
-    if (!regions_.contains(value) && same_layout(in.desc, desc) && dies(in)) {
+  Place in_place_or_allocate(const Place& in, const Desc& desc, std::size_t value) {
+    if (!regions_.contains(value) && same_layout(in.desc, desc) && is_last_use(in)) {
       return {desc, in.buffer, in.offset};
     }
-    return fresh(desc, value);
+    return allocate(desc, value);
   }
   Place reshaped_place(const Place& from, const Shape& shape) {
     return {from.desc.reshape(shape.empty() ? Shape{1} : shape), from.buffer, from.offset};
@@ -80,22 +80,22 @@ class OneDnnBuilder {
   const Shape& shape(std::size_t value) const { return plan_.values[value].shape; }
 
   // ---- constants ----
-  Place fixed(std::shared_ptr<const Vectors> block, const Desc& desc) {
+  Place constant_block(std::shared_ptr<const Vectors> block, const Desc& desc) {
     const std::size_t id = add_buffer(desc.get_size(), kForever);
     sequence_.buffers[id].kind = Buffer::Kind::kFixed;
     sequence_.buffers[id].fixed = std::move(block);
     return {desc, id, 0};
   }
   static std::string key_of(const Step& step, const Desc& desc);
-  Place packed(const std::vector<float>& numbers, const Desc& from, const Desc& to,
-               const std::string& key, const std::vector<float>& scale, std::size_t each,
-               std::size_t columns);
-  Place vector(const std::vector<float>& numbers) {
+  Place pack_weights(const std::vector<float>& numbers, const Desc& from, const Desc& to,
+                     const std::string& key, const std::vector<float>& scale, std::size_t each,
+                     std::size_t columns);
+  Place constant_vector(const std::vector<float>& numbers) {
     const auto count = static_cast<std::int64_t>(numbers.size());
     const Desc desc = plain_layout({count});
     auto block = std::make_shared<Vectors>(1, numbers.size());
     std::copy(numbers.begin(), numbers.end(), block->data());
-    return fixed(block, desc);
+    return constant_block(block, desc);
   }
 
   // ---- calls ----
@@ -133,7 +133,7 @@ class OneDnnBuilder {
     std::size_t offset = 0;  // floats
   };
   void plan_regions();
-  std::optional<Region> lying_in_a_row(const Step& step) const;
+  std::optional<Region> contiguous_region(const Step& step) const;
   Place region_place(const Region& region, const Shape& form);
 
   void build(const Step& step);

@@ -13,10 +13,10 @@ Convolution OneDnnBuilder::describe(const Step& step, dnnl::algorithm algorithm,
                                     const Desc& to, const char* kind) const {
   const Dims holes = {step.dilations[0] - 1, step.dilations[1] - 1};
   const Desc bias(Dims{step.weights.shape[0]}, kFloat, memory::format_tag::a);
-  const dnnl::convolution_forward::desc operation(kInference, algorithm, from,
-                                                  any_layout(grouped_shape(step)), bias, to,
-                                                  step.strides, holes, step.before, step.behind);
-  Convolution found(operation, attributes_of(step.after), sequence_.engine);
+  const dnnl::convolution_forward::desc operation(
+      kInference, algorithm, from, any_layout(grouped_shape(step)), bias, to, step.strides, holes,
+      step.pads_begin, step.pads_end);
+  Convolution found(operation, attributes_of(step.post_ops), sequence_.engine);
   // The search goes on from `operation`, which it does not own: here and nowhere else.
   while (std::strstr(found.impl_info_str(), kind) == nullptr) {
     if (!found.next_impl()) throw dnnl::error(dnnl_unimplemented, "no such convolution");
@@ -86,14 +86,15 @@ void OneDnnBuilder::conv(const Step& step) {
   const Place source = in_layout(step.in[0], description.src_desc());
   const Desc to = description.weights_desc();
   const auto channels = static_cast<std::size_t>(step.weights.shape[0]);
-  const Place weights = packed(*step.weights.floats, plain_layout(grouped_shape(step)), to,
-                               key_of(step, to), step.scale, step.weights.size() / channels, 0);
+  const Place weights =
+      pack_weights(*step.weights.floats, plain_layout(grouped_shape(step)), to, key_of(step, to),
+                   step.scale, step.weights.size() / channels, 0);
   std::vector<float> numbers = step.bias;
   numbers.resize(channels, 0.0f);
-  const Place bias = vector(numbers);
+  const Place bias = constant_vector(numbers);
   const auto other = summand(step);
   const Place target = other ? sum_target(*other, description.dst_desc(), step)
-                             : fresh(description.dst_desc(), step.out);
+                             : allocate(description.dst_desc(), step.out);
   call(dnnl::convolution_forward(description), description,
        {{DNNL_ARG_SRC, source},
         {DNNL_ARG_WEIGHTS, weights},
@@ -120,8 +121,8 @@ void OneDnnBuilder::plan_regions() {
     const auto whole = regions_.find(step.out);
     const std::size_t root = whole == regions_.end() ? step.out : whole->second.root;
     std::size_t offset = whole == regions_.end() ? 0 : whole->second.offset;
-    if (const auto lying = lying_in_a_row(step); lying && whole == regions_.end()) {
-      regions_[step.out] = *lying;
+    if (const auto found = contiguous_region(step); found && whole == regions_.end()) {
+      regions_[step.out] = *found;
       continue;
     }
     regions_[step.out] = {root, offset};
@@ -136,7 +137,7 @@ void OneDnnBuilder::plan_regions() {
 }
 
 // Where a concatenation's inputs lie, if that is one after the other already.
-std::optional<OneDnnBuilder::Region> OneDnnBuilder::lying_in_a_row(const Step& step) const {
+std::optional<OneDnnBuilder::Region> OneDnnBuilder::contiguous_region(const Step& step) const {
   const auto first = regions_.find(step.in[0]);
   if (first == regions_.end()) return std::nullopt;
   std::size_t offset = first->second.offset;
@@ -168,7 +169,7 @@ OneDnnBuilder::Place OneDnnBuilder::region_place(const Region& region, const Sha
 
 // Memory for a value: its part of a concatenation, if it has the right layout, or a block of its
 // own.
-OneDnnBuilder::Place OneDnnBuilder::fresh(const Desc& desc, std::size_t value) {
+OneDnnBuilder::Place OneDnnBuilder::allocate(const Desc& desc, std::size_t value) {
   const auto region = regions_.find(value);
   if (region != regions_.end() && same_layout(desc, block_layout(shape(value)))) {
     return region_place(region->second, shape(value));
@@ -205,7 +206,7 @@ void OneDnnBuilder::concat(const Step& step) {
   }
   const dnnl::concat::primitive_desc description(static_cast<int>(step.axes[0]), descs,
                                                  sequence_.engine, attributes_of({}));
-  const Place target = fresh(description.dst_desc(), step.out);
+  const Place target = allocate(description.dst_desc(), step.out);
   places.emplace_back(DNNL_ARG_DST, target);
   call(dnnl::concat(description), description, std::move(places),
        what(step) + " " + description.impl_info_str());

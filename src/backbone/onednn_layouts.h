@@ -114,14 +114,14 @@ inline dnnl::algorithm algorithm_of(Step::Combine combine) {
   return A::undef;
 }
 
-inline dnnl::primitive_attr attributes_of(const std::vector<After>& after) {
+inline dnnl::primitive_attr attributes_of(const std::vector<PostOp>& post_ops) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   dnnl::post_ops operations;
-  for (const After& next : after) {
-    if (next.unary) {
-      operations.append_eltwise(1.0f, algorithm_of(next.unary->kind), next.unary->alpha,
-                                next.unary->beta);
+  for (const PostOp& op : post_ops) {
+    if (op.unary) {
+      operations.append_eltwise(1.0f, algorithm_of(op.unary->kind), op.unary->alpha,
+                                op.unary->beta);
     } else {
       operations.append_sum(1.0f);
     }
@@ -131,8 +131,8 @@ inline dnnl::primitive_attr attributes_of(const std::vector<After>& after) {
 }
 
 inline std::optional<std::size_t> summand(const Step& step) {
-  for (const After& after : step.after) {
-    if (!after.unary) return after.other;
+  for (const PostOp& op : step.post_ops) {
+    if (!op.unary) return op.other;
   }
   return std::nullopt;
 }

@@ -13,19 +13,19 @@ void OneDnnBuilder::pool(const Step& step) {
                                                      : dnnl::algorithm::pooling_avg_exclude_padding;
   const Shape& in = shape(step.in[0]);
   const Shape& out = shape(step.out);
-  Dims behind = step.behind;
+  Dims pads_end = step.pads_end;
   for (std::size_t i = 0; i < 2; ++i) {  // a partial last window reaches beyond the padding
     const std::int64_t reach = (step.kernel[i] - 1) * step.dilations[i] + 1;
     const std::int64_t end = (out[i + 2] - 1) * step.strides[i] + reach;
-    behind[i] = std::max(behind[i], end - in[i + 2] - step.before[i]);
+    pads_end[i] = std::max(pads_end[i], end - in[i + 2] - step.pads_begin[i]);
   }
   const Dims holes = {step.dilations[0] - 1, step.dilations[1] - 1};
   const dnnl::pooling_v2_forward::desc operation(kInference, algorithm, source.desc,
                                                  any_layout(out), step.strides, step.kernel, holes,
-                                                 step.before, behind);
+                                                 step.pads_begin, pads_end);
   const dnnl::pooling_v2_forward::primitive_desc description(operation, attributes_of({}),
                                                              sequence_.engine);
-  const Place target = fresh(description.dst_desc(), step.out);
+  const Place target = allocate(description.dst_desc(), step.out);
   call(dnnl::pooling_v2_forward(description), description,
        {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, target}},
        what(step) + " " + description.impl_info_str());
@@ -37,20 +37,20 @@ void OneDnnBuilder::affine(const Step& step) {
   const Place source = dense(step.in[0]);
   auto flags =
       dnnl::normalization_flags::use_global_stats | dnnl::normalization_flags::use_scale_shift;
-  if (!step.after.empty()) flags = flags | dnnl::normalization_flags::fuse_norm_relu;
+  if (!step.post_ops.empty()) flags = flags | dnnl::normalization_flags::fuse_norm_relu;
   const dnnl::batch_normalization_forward::desc operation(kInference, source.desc, 0.0f, flags);
   const dnnl::batch_normalization_forward::primitive_desc description(operation, attributes_of({}),
                                                                       sequence_.engine);
   const std::size_t channels = step.scale.size();
   std::vector<float> both = step.scale;
   both.insert(both.end(), step.bias.begin(), step.bias.end());
-  Place parameters = vector(both);
+  Place parameters = constant_vector(both);
   parameters.desc = plain_layout({2, static_cast<std::int64_t>(channels)});
-  const Place target = over_or_fresh(source, description.dst_desc(), step.out);
+  const Place target = in_place_or_allocate(source, description.dst_desc(), step.out);
   call(dnnl::batch_normalization_forward(description), description,
        {{DNNL_ARG_SRC, source},
-        {DNNL_ARG_MEAN, vector(std::vector<float>(channels, 0.0f))},
-        {DNNL_ARG_VARIANCE, vector(std::vector<float>(channels, 1.0f))},
+        {DNNL_ARG_MEAN, constant_vector(std::vector<float>(channels, 0.0f))},
+        {DNNL_ARG_VARIANCE, constant_vector(std::vector<float>(channels, 1.0f))},
         {DNNL_ARG_SCALE_SHIFT, parameters},
         {DNNL_ARG_DST, target}},
        what(step) + " " + description.impl_info_str());
@@ -59,11 +59,11 @@ void OneDnnBuilder::affine(const Step& step) {
 
 void OneDnnBuilder::unary(const Step& step) {
   Place source = dense(step.in[0]);
-  if (step.after.empty()) return set(step.out, source);
-  Place target = over_or_fresh(source, source.desc, step.out);
-  for (const After& after : step.after) {
-    const dnnl::eltwise_forward::desc operation(kInference, algorithm_of(after.unary->kind),
-                                                source.desc, after.unary->alpha, after.unary->beta);
+  if (step.post_ops.empty()) return set(step.out, source);
+  Place target = in_place_or_allocate(source, source.desc, step.out);
+  for (const PostOp& op : step.post_ops) {
+    const dnnl::eltwise_forward::desc operation(kInference, algorithm_of(op.unary->kind),
+                                                source.desc, op.unary->alpha, op.unary->beta);
     const dnnl::eltwise_forward::primitive_desc description(operation, attributes_of({}),
                                                             sequence_.engine);
     call(dnnl::eltwise_forward(description), description,
@@ -85,10 +85,10 @@ void OneDnnBuilder::binary(const Step& step) {
     right = in_layout(step.in[1], left.desc);
   }
   const dnnl::binary::desc operation(algorithm_of(step.combine), left.desc, right.desc, left.desc);
-  const dnnl::binary::primitive_desc description(operation, attributes_of(step.after),
+  const dnnl::binary::primitive_desc description(operation, attributes_of(step.post_ops),
                                                  sequence_.engine);
-  const Place target = step.in[0] == step.in[1] ? fresh(left.desc, step.out)
-                                                : over_or_fresh(left, left.desc, step.out);
+  const Place target = step.in[0] == step.in[1] ? allocate(left.desc, step.out)
+                                                : in_place_or_allocate(left, left.desc, step.out);
   call(dnnl::binary(description), description,
        {{DNNL_ARG_SRC_0, left}, {DNNL_ARG_SRC_1, right}, {DNNL_ARG_DST, target}},
        what(step) + " " + description.impl_info_str());
@@ -107,11 +107,11 @@ void OneDnnBuilder::matmul(const Step& step) {
   const Place left = reshaped_place(plain(step.in[0]), left_shape);
   const Place right = reshaped_place(plain(step.in[1]), right_shape);
   const dnnl::matmul::desc operation(left.desc, right.desc, plain_layout(out));
-  const dnnl::matmul::primitive_desc description(operation, attributes_of(step.after),
+  const dnnl::matmul::primitive_desc description(operation, attributes_of(step.post_ops),
                                                  sequence_.engine);
   const auto other = summand(step);
   const Place target =
-      other ? sum_target(*other, plain_layout(out), step) : fresh(plain_layout(out), step.out);
+      other ? sum_target(*other, plain_layout(out), step) : allocate(plain_layout(out), step.out);
   call(dnnl::matmul(description), description,
        {{DNNL_ARG_SRC, left}, {DNNL_ARG_WEIGHTS, right}, {DNNL_ARG_DST, target}},
        what(step) + " " + description.impl_info_str());
@@ -133,17 +133,17 @@ void OneDnnBuilder::linear(const Step& step) {
   const dnnl::convolution_forward::desc operation(kInference, dnnl::algorithm::convolution_direct,
                                                   from, any_layout(form.dims()), bias_desc, to,
                                                   ones, none, none, none);
-  const Convolution description(operation, attributes_of(step.after), sequence_.engine);
+  const Convolution description(operation, attributes_of(step.post_ops), sequence_.engine);
   const Place source{from, plain(step.in[0]).buffer, plain(step.in[0]).offset};
-  const Place weights = packed(*step.weights.floats, form, description.weights_desc(),
-                               key_of(step, description.weights_desc()), step.scale, 0,
-                               static_cast<std::size_t>(outputs));
+  const Place weights = pack_weights(*step.weights.floats, form, description.weights_desc(),
+                                     key_of(step, description.weights_desc()), step.scale, 0,
+                                     static_cast<std::size_t>(outputs));
   std::vector<float> numbers = step.bias;
   numbers.resize(static_cast<std::size_t>(outputs), 0.0f);
-  const Place bias = vector(numbers);
+  const Place bias = constant_vector(numbers);
   const auto other = summand(step);
   const Place target =
-      other ? sum_target(*other, plain_layout(out), step) : fresh(plain_layout(out), step.out);
+      other ? sum_target(*other, plain_layout(out), step) : allocate(plain_layout(out), step.out);
   call(dnnl::convolution_forward(description), description,
        {{DNNL_ARG_SRC, source},
         {DNNL_ARG_WEIGHTS, weights},
@@ -163,9 +163,9 @@ void OneDnnBuilder::layer_norm(const Step& step) {
                                                                       sequence_.engine);
   std::vector<float> both = step.scale;
   both.insert(both.end(), step.bias.begin(), step.bias.end());
-  Place parameters = vector(both);
+  Place parameters = constant_vector(both);
   parameters.desc = plain_layout({2, out.back()});
-  const Place target = over_or_fresh(source, source.desc, step.out);
+  const Place target = in_place_or_allocate(source, source.desc, step.out);
   call(dnnl::layer_normalization_forward(description), description,
        {{DNNL_ARG_SRC, source}, {DNNL_ARG_SCALE_SHIFT, parameters}, {DNNL_ARG_DST, target}},
        what(step) + " " + description.impl_info_str());
@@ -179,7 +179,7 @@ void OneDnnBuilder::softmax(const Step& step) {
                                                  static_cast<int>(step.axes[0]));
   const dnnl::softmax_v2_forward::primitive_desc description(operation, attributes_of({}),
                                                              sequence_.engine);
-  const Place target = over_or_fresh(source, source.desc, step.out);
+  const Place target = in_place_or_allocate(source, source.desc, step.out);
   call(dnnl::softmax_v2_forward(description), description,
        {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, target}},
        what(step) + " " + description.impl_info_str());
@@ -192,7 +192,7 @@ void OneDnnBuilder::mean(const Step& step) {
   const dnnl::reduction::desc operation(dnnl::algorithm::reduction_mean, source.desc, to, 0.0f,
                                         0.0f);
   const dnnl::reduction::primitive_desc description(operation, attributes_of({}), sequence_.engine);
-  const Place target = fresh(to, step.out);
+  const Place target = allocate(to, step.out);
   call(dnnl::reduction(description), description, {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, target}},
        what(step) + " " + description.impl_info_str());
   set(step.out, target);

@@ -218,45 +218,45 @@ void read_input(const onnx::GraphProto& proto, Graph& graph) {
 }
 
 // Who makes each tensor; -1: nobody needs to.
-std::unordered_map<std::string, std::ptrdiff_t> find_makers(const Graph& graph) {
-  std::unordered_map<std::string, std::ptrdiff_t> makers;
-  makers[graph.input] = -1;
+std::unordered_map<std::string, std::ptrdiff_t> find_producers(const Graph& graph) {
+  std::unordered_map<std::string, std::ptrdiff_t> producers;
+  producers[graph.input] = -1;
   for (const auto& [name, tensor] : graph.weights) {
-    if (!makers.emplace(name, -1).second) {
+    if (!producers.emplace(name, -1).second) {
       refuse(fmt::format("'{}' is both the input and a constant", name));
     }
   }
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const std::string& name : graph.nodes[i].outputs) {
       if (name.empty()) continue;
-      if (!makers.emplace(name, static_cast<std::ptrdiff_t>(i)).second) {
+      if (!producers.emplace(name, static_cast<std::ptrdiff_t>(i)).second) {
         fail(graph.nodes[i], fmt::format("makes '{}', which exists already", name));
       }
     }
   }
-  return makers;
+  return producers;
 }
 
 }  // namespace
 
 void sort_nodes(Graph& graph) {
-  const auto makers = find_makers(graph);
+  const auto producers = find_producers(graph);
   std::vector<std::vector<std::size_t>> users(graph.nodes.size());
   std::vector<std::size_t> waiting(graph.nodes.size(), 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const std::string& name : graph.nodes[i].inputs) {
       if (name.empty()) continue;
-      const auto maker = makers.find(name);
-      if (maker == makers.end()) {
+      const auto producer = producers.find(name);
+      if (producer == producers.end()) {
         fail(graph.nodes[i], fmt::format("needs '{}', which nobody makes", name));
       }
-      if (maker->second < 0) continue;
-      users[static_cast<std::size_t>(maker->second)].push_back(i);
+      if (producer->second < 0) continue;
+      users[static_cast<std::size_t>(producer->second)].push_back(i);
       ++waiting[i];
     }
   }
   for (const std::string& name : graph.outputs) {
-    if (!makers.contains(name)) refuse(fmt::format("the output '{}' is made by nobody", name));
+    if (!producers.contains(name)) refuse(fmt::format("the output '{}' is made by nobody", name));
   }
   std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
   for (std::size_t i = 0; i < waiting.size(); ++i) {

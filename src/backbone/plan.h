@@ -43,7 +43,9 @@ struct Unary {
 };
 
 /// What is done to a step's result before it is written: a function, or the sum with another value.
-struct After {
+/// Of functions of one kind a step has several only if their numbers are the same; kAffine has a
+/// plain relu at most.
+struct PostOp {
   std::optional<Unary> unary;
   std::size_t other = 0;  ///< the value added, where there is no function
 };
@@ -52,10 +54,10 @@ struct Step {
   enum class Kind {
     kConv,       ///< in[0]; weights, bias
     kMaxPool,    ///< in[0]
-    kMeanPool,   ///< in[0]
+    kMeanPool,   ///< in[0]; a sum divided by the whole window, or by what of it is in the map
     kAffine,     ///< in[0], channel by channel: scale · x + bias
-    kUnary,      ///< in[0]; functions are in `after`
-    kBinary,     ///< in[0] and in[1], broadcast
+    kUnary,      ///< in[0]; functions are in `post_ops`
+    kBinary,     ///< in[0] and in[1], which is broadcast to it
     kConcat,     ///< in…, along axes[0]
     kMatMul,     ///< in[0] with weights, or with in[1]
     kLayerNorm,  ///< in[0] along the last axis; scale, bias, epsilon
@@ -72,16 +74,17 @@ struct Step {
   Node node;                        ///< where it comes from, for messages and kHost
   std::vector<std::size_t> in;      ///< values
   std::size_t out = 0;              ///< value
-  std::vector<After> after;         ///< in order
+  std::vector<PostOp> post_ops;     ///< in order
   Combine combine = Combine::kAdd;  ///< of kBinary
 
   Tensor weights;            ///< of kConv (O, I/group, h, w) and kMatMul (K, N)
-  std::vector<float> scale;  ///< for each channel; of kConv: folded into the weights; may be empty
+  std::vector<float> scale;  ///< for each channel, before the bias; may be empty
   std::vector<float> bias;   ///< for each channel; may be empty
-  std::vector<std::int64_t> kernel, strides, dilations, before, behind;  ///< of height and width
+  std::vector<std::int64_t> kernel, strides, dilations;  ///< of height and width
+  std::vector<std::int64_t> pads_begin, pads_end;        ///< the same
   bool shared = false;  ///< the weights are the graph's own, the same at every size
   std::int64_t group = 1;
-  bool count_padding = false;  ///< of kMeanPool
+  bool count_padding = false;  ///< of kMeanPool: the whole window, whatever lies in it
   float epsilon = 0;
   std::vector<std::int64_t> axes, starts;
 };

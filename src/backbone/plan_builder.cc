@@ -22,7 +22,7 @@ Step new_step(const Node& node, Step::Kind kind) {
 void set_whole_window(const Shape& map, Step& step) {
   step.kernel = {map[2], map[3]};
   step.strides = step.dilations = {1, 1};
-  step.before = step.behind = {0, 0};
+  step.pads_begin = step.pads_end = {0, 0};
 }
 
 PlanBuilder::PlanBuilder(const Graph& graph, std::int64_t height, std::int64_t width)
@@ -119,7 +119,7 @@ void PlanBuilder::add_functions(const Node& node, std::size_t i,
                                 const std::vector<Unary>& functions) {
   Step step = new_step(node, Step::Kind::kUnary);
   step.in = {value(node, i)};
-  for (const Unary& function : functions) step.after.push_back({function, 0});
+  for (const Unary& function : functions) step.post_ops.push_back({function, 0});
   Shape result = shape(node, i);
   add_step(node, std::move(step), std::move(result));
 }

@@ -137,7 +137,7 @@ Shape reshaped(const Node& node, std::int64_t, const Shape& shape, Inputs inputs
   return reshaped_to(node, shape, int_input(node, inputs, 1));
 }
 
-Region sliced(const Node& node, std::int64_t opset, const Shape& shape, Inputs inputs) {
+Slice sliced(const Node& node, std::int64_t opset, const Shape& shape, Inputs inputs) {
   const bool attributes = opset < 10;
   const Ints starts = attributes ? ints_attribute(node, "starts", {}) : int_input(node, inputs, 1);
   const Ints ends = attributes ? ints_attribute(node, "ends", {}) : int_input(node, inputs, 2);
@@ -152,7 +152,7 @@ Region sliced(const Node& node, std::int64_t opset, const Shape& shape, Inputs i
       steps.size() != starts.size()) {
     fail(node, "its starts, ends, axes and steps differ in number");
   }
-  Region region{Ints(shape.size(), 0), Ints(shape.size(), 1), shape};
+  Slice slice{Ints(shape.size(), 0), Ints(shape.size(), 1), shape};
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const std::size_t axis = axis_of(node, axes[i], shape.size());
     const std::int64_t length = shape[axis];
@@ -169,14 +169,14 @@ Region sliced(const Node& node, std::int64_t opset, const Shape& shape, Inputs i
         step > 0 ? bounded(ends[i], 0, length) : bounded(ends[i], -1, length - 1);
     const std::int64_t span = step > 0 ? end - start : start - end;
     const std::int64_t stride = step > 0 ? step : -step;
-    region.starts[axis] = start;
-    region.steps[axis] = step;
-    region.shape[axis] = length == 0 ? 0 : std::max<std::int64_t>(0, (span + stride - 1) / stride);
+    slice.starts[axis] = start;
+    slice.steps[axis] = step;
+    slice.shape[axis] = length == 0 ? 0 : std::max<std::int64_t>(0, (span + stride - 1) / stride);
   }
-  return region;
+  return slice;
 }
 
-std::vector<Region> split(const Node& node, const Shape& shape, Inputs inputs) {
+std::vector<Slice> split(const Node& node, const Shape& shape, Inputs inputs) {
   const std::size_t axis = axis_of(node, int_attribute(node, "axis", 0), shape.size());
   const std::int64_t length = shape[axis];
   Ints sizes = ints_either_way(node, "split", inputs, 1);
@@ -189,18 +189,18 @@ std::vector<Region> split(const Node& node, const Shape& shape, Inputs inputs) {
     }
   }
   if (sizes.size() != node.outputs.size()) fail(node, "has not one size for each output");
-  std::vector<Region> regions;
+  std::vector<Slice> slices;
   std::int64_t start = 0;
   for (const std::int64_t size : sizes) {
     if (size < 0 || size > length - start) fail(node, "its parts do not add up");
-    Region region{Ints(shape.size(), 0), Ints(shape.size(), 1), shape};
-    region.starts[axis] = start;
-    region.shape[axis] = size;
+    Slice slice{Ints(shape.size(), 0), Ints(shape.size(), 1), shape};
+    slice.starts[axis] = start;
+    slice.shape[axis] = size;
     start += size;
-    regions.push_back(std::move(region));
+    slices.push_back(std::move(slice));
   }
   if (start != length) fail(node, "its parts do not add up");
-  return regions;
+  return slices;
 }
 
 std::vector<std::int64_t> permutation(const Node& node, std::size_t rank) {

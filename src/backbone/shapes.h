@@ -27,12 +27,12 @@ Shape reshaped(const Node& node, std::int64_t opset, const Shape& shape, Inputs 
 
 /// A Slice or a part of a Split with all its defaults filled in: first index, step and count an
 /// axis.
-struct Region {
+struct Slice {
   std::vector<std::int64_t> starts, steps;
   Shape shape;
 };
-Region sliced(const Node& node, std::int64_t opset, const Shape& shape, Inputs inputs);
-std::vector<Region> split(const Node& node, const Shape& shape, Inputs inputs);
+Slice sliced(const Node& node, std::int64_t opset, const Shape& shape, Inputs inputs);
+std::vector<Slice> split(const Node& node, const Shape& shape, Inputs inputs);
 
 /// The order of axes of a Transpose.
 std::vector<std::int64_t> permutation(const Node& node, std::size_t rank);

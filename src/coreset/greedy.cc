@@ -71,7 +71,7 @@ class GreedySampler {
     const VectorView& base = state_.base;
     state_.sketch =
         Sketch(points, base,
-               tuning_.widths ? *tuning_.widths : choose_widths(points, base, options_), compute_);
+               tuning_.widths ? *tuning_.widths : greedy_widths(points, base, options_), compute_);
     const bool from_mean =
         base.rows == 0 && initial == nullptr && options_.start == GreedyOptions::Start::kMean;
     std::vector<float> mean;

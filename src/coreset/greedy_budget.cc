@@ -26,7 +26,7 @@ std::size_t bytes_needed(const VectorView& points, const VectorView& base, std::
 
 }  // namespace
 
-std::vector<std::size_t> choose_widths(const VectorView& points, const VectorView& base,
+std::vector<std::size_t> greedy_widths(const VectorView& points, const VectorView& base,
                                        const GreedyOptions& options) {
   const std::size_t count = std::min(options.count, points.rows);
   std::vector<std::vector<std::size_t>> choices = {{32, 64}, {32}, {16}, {}};

@@ -12,7 +12,7 @@ namespace contcore {
 /// In: what is to be sampled and the options' memory limit. Out: the widths of the sketch's levels,
 /// none for no sketch. Wider sketches settle more pairs and take longer to make; a limit on memory
 /// narrows them. Throws Error (kInput) if the limit is too small even without a sketch.
-std::vector<std::size_t> choose_widths(const VectorView& points, const VectorView& base,
+std::vector<std::size_t> greedy_widths(const VectorView& points, const VectorView& base,
                                        const GreedyOptions& options);
 
 }  // namespace contcore

@@ -34,16 +34,16 @@ std::vector<std::size_t> choose_widths(VectorView vectors) {
   return {64, 192};
 }
 
-struct Found {
+struct Neighbour {
   float distance;  // squared
   std::int64_t id;
   std::uint32_t place;
-  bool operator<(const Found& other) const {
+  bool operator<(const Neighbour& other) const {
     return distance < other.distance || (distance == other.distance && id < other.id);
   }
 };
 
-struct Open {
+struct Candidate {
   float acc;  // the last level's test value: the larger, the nearer
   std::uint32_t place;
 };
@@ -54,9 +54,9 @@ struct Query {
   double reach = std::numeric_limits<double>::infinity();  // of the k-th best found
   float last_gate = -kInfinity;                            // of the last level
   float nearest_acc = -kInfinity;    // the largest of the last level's values measured so far
-  std::vector<Found> found;          // at most k, sorted
+  std::vector<Neighbour> found;      // at most k, sorted
   std::vector<std::uint32_t> first;  // places measured as a first guess, sorted
-  std::vector<Open> open;            // passed every level, not measured
+  std::vector<Candidate> open;       // passed every level, not measured
 };
 
 struct Scratch {
@@ -65,7 +65,7 @@ struct Scratch {
   std::vector<std::uint32_t> near;
   std::vector<const float*> sketches;
   std::vector<float> dots;
-  std::vector<Open> order;
+  std::vector<Candidate> order;
   std::vector<float> widened;
   std::vector<const float*> rows;
   std::vector<float> distances;
@@ -294,7 +294,7 @@ struct NearestIndex::Index {
     const std::size_t count = std::min(k, scratch.order.size());
     std::partial_sort(
         scratch.order.begin(), scratch.order.begin() + static_cast<std::ptrdiff_t>(count),
-        scratch.order.end(), [](const Open& a, const Open& b) { return a.acc > b.acc; });
+        scratch.order.end(), [](const Candidate& a, const Candidate& b) { return a.acc > b.acc; });
     for (std::size_t i = 0; i < count; ++i) q.first.push_back(scratch.order[i].place);
     std::sort(q.first.begin(), q.first.end());
     measure(q, q.first.data(), count, k, scratch);
@@ -330,11 +330,11 @@ struct NearestIndex::Index {
   void take_up(Query& q, std::size_t t, std::span<const std::uint32_t> lanes, std::size_t k,
                Scratch& scratch) const {
     rank(q, t, lanes, scratch);
-    const Open* top = nullptr;
-    for (const Open& o : scratch.order) {
+    const Candidate* top = nullptr;
+    for (const Candidate& o : scratch.order) {
       if (o.acc > q.nearest_acc && (top == nullptr || o.acc > top->acc)) top = &o;
     }
-    for (const Open& o : scratch.order) {
+    for (const Candidate& o : scratch.order) {
       if (&o != top && o.acc >= q.last_gate) q.open.push_back(o);
     }
     if (top != nullptr && top->acc >= q.last_gate) {
@@ -346,9 +346,9 @@ struct NearestIndex::Index {
 
   // Measures what waits, likeliest first, until the sketch excludes the rest.
   void finish(Query& q, std::size_t k, Scratch& scratch) const {
-    std::erase_if(q.open, [&](const Open& o) { return o.acc < q.last_gate; });
+    std::erase_if(q.open, [&](const Candidate& o) { return o.acc < q.last_gate; });
     std::sort(q.open.begin(), q.open.end(),
-              [](const Open& a, const Open& b) { return a.acc > b.acc; });
+              [](const Candidate& a, const Candidate& b) { return a.acc > b.acc; });
     constexpr std::size_t kTogether = 4;
     for (std::size_t i = 0; i < q.open.size();) {
       std::uint32_t places[kTogether];
@@ -379,7 +379,7 @@ struct NearestIndex::Index {
     if (nearer) set_reach(q, k);
   }
 
-  static bool insert(Query& q, const Found& candidate, std::size_t k) {
+  static bool insert(Query& q, const Neighbour& candidate, std::size_t k) {
     if (q.found.size() == k && !(candidate < q.found.back())) return false;
     q.found.insert(std::upper_bound(q.found.begin(), q.found.end(), candidate), candidate);
     if (q.found.size() > k) q.found.pop_back();
