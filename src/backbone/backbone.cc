@@ -4,17 +4,17 @@
 
 #include <algorithm>
 #include <list>
+#include <numeric>
 #include <optional>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "backbone/attributes.h"
 #include "backbone/builtin.h"
-#include "backbone/constants.h"
 #include "backbone/engine.h"
 #include "backbone/graph_passes.h"
 #include "backbone/hash.h"
+#include "backbone/layers.h"
 #include "backbone/onnx.h"
 #include "backbone/plan.h"
 #include "backbone/shapes.h"
@@ -25,84 +25,6 @@ namespace {
 
 constexpr std::size_t kSizesKept = 4;
 constexpr std::size_t kLargestSide = 1 << 15;
-
-// ---- layers by name ----------------------------------------------------------------------------
-
-// The nodes whose results depend on the image: not the arithmetic on its size.
-std::vector<bool> image_nodes(const Graph& graph) {
-  std::unordered_set<std::string> moving = {graph.input};
-  std::vector<bool> depends(graph.nodes.size(), false);
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    if (node.op == "Shape" || node.op == "Size") continue;
-    depends[i] = std::any_of(node.inputs.begin(), node.inputs.end(),
-                             [&](const std::string& name) { return moving.contains(name); });
-    if (depends[i]) moving.insert(node.outputs.begin(), node.outputs.end());
-  }
-  return depends;
-}
-
-// Whether a node was made in a module: "layer2" for /layer2/layer2.0/conv1/Conv, "features.norm0"
-// for /features/norm0/BatchNormalization.
-bool in_scope(const std::string& node, std::string scope) {
-  const auto inside = [&node](const std::string& path) {
-    return node.starts_with(path + "/") || node.find("/" + path + "/") != std::string::npos;
-  };
-  if (inside(scope)) return true;
-  std::replace(scope.begin(), scope.end(), '.', '/');
-  return inside(scope);
-}
-
-// The tensor that a layer's name means: the tensor of that name, the first output of the node of
-// that name, or the last tensor made in the module of that name.
-std::optional<std::string> find_layer(const Graph& graph, const std::string& layer) {
-  const std::vector<bool> depends = image_nodes(graph);
-  std::optional<std::string> by_node, by_scope;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    if (!depends[i] || node.outputs.empty()) continue;
-    if (std::find(node.outputs.begin(), node.outputs.end(), layer) != node.outputs.end() &&
-        !layer.empty()) {
-      return layer;
-    }
-    if (node.name == layer && !by_node) by_node = node.outputs.front();
-    if (in_scope(node.name, layer)) by_scope = node.outputs.front();
-  }
-  return by_node ? by_node : by_scope;
-}
-
-[[noreturn]] void unknown_layer(const Graph& graph, const std::string& layer) {
-  std::vector<std::string> some;
-  const auto add = [&some](const std::string& name) {
-    if (!name.empty() && some.size() < 12 &&
-        std::find(some.begin(), some.end(), name) == some.end()) {
-      some.push_back(name);
-    }
-  };
-  for (const auto& name : graph.outputs) add(name);
-  const std::vector<bool> depends = image_nodes(graph);
-  std::size_t moving = 0;
-  for (const bool d : depends) moving += d ? 1 : 0;
-  std::size_t seen = 0;
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {  // from all over the graph
-    if (depends[i] && seen++ % (moving / 8 + 1) == 0 && !graph.nodes[i].outputs.empty()) {
-      add(graph.nodes[i].outputs.front());
-    }
-  }
-  throw Error(Error::Kind::kInput,
-              fmt::format("has no layer '{}'; some that it has: {} (all: contcore backbone info)",
-                          layer, fmt::join(some, ", ")));
-}
-
-std::vector<std::string> default_layers(const Graph& graph) {
-  std::vector<std::string> layers;
-  for (const char* name : {"layer2", "layer3"}) {
-    if (find_layer(graph, name)) layers.push_back(name);
-  }
-  if (layers.empty()) layers = graph.outputs;
-  if (layers.empty()) throw Error(Error::Kind::kInput, "has no outputs; name the layers to use");
-  return layers;
-}
 
 // ---- shapes as maps ----------------------------------------------------------------------------
 
@@ -182,6 +104,8 @@ struct Backbone::Model {
   const Node* producer(const std::string& tensor) const;
   std::vector<PlanOutput> outputs(const Plan& plan) const;
   std::unique_ptr<Program> compile(std::size_t height, std::size_t width, Compute& compute) const;
+  std::uint64_t parameters() const;
+  std::vector<LayerShape> all_layers(std::int64_t height, std::int64_t width) const;
   BackboneInfo info(std::size_t height, std::size_t width) const;
 };
 
@@ -189,7 +113,7 @@ void Backbone::Model::choose(std::vector<std::string> wanted) {
   layers = wanted.empty() ? default_layers(graph) : std::move(wanted);
   for (const std::string& layer : layers) {
     auto tensor = find_layer(graph, layer);
-    if (!tensor) unknown_layer(graph, layer);
+    if (!tensor) throw_unknown_layer(graph, layer);
     tensors.push_back(std::move(*tensor));
   }
   nodes = needed_nodes(graph, tensors);
@@ -247,38 +171,52 @@ std::unique_ptr<Program> Backbone::Model::compile(std::size_t height, std::size_
   return engine->compile(plan, maps, compute);
 }
 
-BackboneInfo Backbone::Model::info(std::size_t height, std::size_t width) const {
-  check_size(height, width);
-  const auto h = static_cast<std::int64_t>(height);
-  const auto w = static_cast<std::int64_t>(width);
-  BackboneInfo info;
-  const Plan plan = lower(graph, nodes, h, w);
-  outputs(plan);
-  for (const Step& step : plan.steps) info.gflops += flops(plan, step) * 1e-9;
+// The numbers of weights that the chosen layers need.
+std::uint64_t Backbone::Model::parameters() const {
+  std::uint64_t sum = 0;
   std::unordered_set<std::string> counted;
   for (const std::size_t i : nodes) {
     for (const std::string& name : graph.nodes[i].inputs) {
       const auto weight = graph.weights.find(name);
       if (weight == graph.weights.end() || !weight->second.is_float()) continue;
-      if (counted.insert(name).second) info.parameters += weight->second.size();
+      if (counted.insert(name).second) sum += weight->second.size();
     }
   }
+  return sum;
+}
+
+// Every tensor of the whole graph that is a map, as far as the graph can be run at this size.
+std::vector<LayerShape> Backbone::Model::all_layers(std::int64_t height, std::int64_t width) const {
   std::vector<std::size_t> all(graph.nodes.size());
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
-  const Plan whole = lower(graph, all, h, w, true);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  const Plan whole = lower(graph, all, height, width, true);
   const auto grid = patch_grid(whole);
+  std::vector<LayerShape> found;
   for (const Node& node : graph.nodes) {
     for (const std::string& name : node.outputs) {
       const auto known = whole.names.find(name);
       if (name.empty() || known == whole.names.end()) continue;
       const auto map = as_map(whole, known->second, node, grid);
       if (!map) continue;
-      info.layers.push_back(shape_of(whole, *map));
-      info.layers.back().name = name;
-      info.layers.back().op = node.op;
-      info.layers.back().chosen = std::find(tensors.begin(), tensors.end(), name) != tensors.end();
+      found.push_back(shape_of(whole, *map));
+      found.back().name = name;
+      found.back().op = node.op;
+      found.back().chosen = std::find(tensors.begin(), tensors.end(), name) != tensors.end();
     }
   }
+  return found;
+}
+
+BackboneInfo Backbone::Model::info(std::size_t height, std::size_t width) const {
+  check_size(height, width);
+  const auto h = static_cast<std::int64_t>(height);
+  const auto w = static_cast<std::int64_t>(width);
+  BackboneInfo info;
+  const Plan plan = lower(graph, nodes, h, w);
+  outputs(plan);  // refuses layers that are no maps
+  for (const Step& step : plan.steps) info.gflops += flops(plan, step) * 1e-9;
+  info.parameters = parameters();
+  info.layers = all_layers(h, w);
   return info;
 }
 
