@@ -6,8 +6,9 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 PACKAGES := cmake g++ make libgtest-dev libhwy-dev libeigen3-dev libfmt-dev libcli11-dev \
             nlohmann-json3-dev libssl-dev libdnnl-dev libopencv-core-dev libopencv-imgproc-dev \
-            libopencv-imgcodecs-dev libonnx-dev libprotobuf-dev libmicrohttpd-dev \
-            libsqlite3-dev libcurl4-openssl-dev libutf8proc-dev python3-numpy
+            libopencv-imgcodecs-dev libjpeg-dev libpng-dev libtiff-dev libwebp-dev \
+            libonnx-dev libprotobuf-dev libmicrohttpd-dev libsqlite3-dev \
+            libcurl4-openssl-dev libutf8proc-dev python3-numpy
 # What the tests compare with and drive.
 TEST_PACKAGES := curl python3-sklearn
 BENCH_PACKAGES := libfaiss-dev libopenblas-dev python3-numpy

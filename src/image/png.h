@@ -1,0 +1,18 @@
+// PNG, by libpng.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace contcore {
+
+/// Three or four bytes a pixel, row after row; throws Error (kInternal) if there are not as many as
+/// the size says. Made quickly rather than small.
+std::vector<std::uint8_t> encode_png_rgb(std::size_t width, std::size_t height,
+                                         std::span<const std::uint8_t> rgb);
+std::vector<std::uint8_t> encode_png_rgba(std::size_t width, std::size_t height,
+                                          std::span<const std::uint8_t> rgba);
+
+}  // namespace contcore
