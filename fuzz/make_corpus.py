@@ -164,45 +164,132 @@ def npy():
     save("npy", "one_dimension", file(1, "<f8", "(2,)", bytes(16)))
 
 
-def image_header():
+def png_seed(depth, colour, rows, more=b"", width=2, interlaced=0):
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    signature = b"\x89PNG\r\n\x1a\n"
-    ihdr = chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 1, 8, 2, 0, 0, 0))
-    idat = chunk(b"IDAT", zlib.compress(b"\0" + bytes(6)))
-    save("image_header", "png", signature + ihdr + chunk(b"tEXt", b"a\0b") + idat + chunk(b"IEND", b""))
-    save("image_header", "png_cut", signature + ihdr + idat[:-3])
-    app0 = b"\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0"
-    frame = b"\xff\xc0\0\x0b\x08\0\1\0\2\1\1\x11\0"
-    scan = b"\xff\xda\0\x08\1\1\0\0\x3f\0\x12\xff\0\x34"
-    save("image_header", "jpeg", b"\xff\xd8" + app0 + frame + scan + b"\xff\xd9")
-    save("image_header", "jpeg_behind", b"\xff\xd8" + frame + scan + b"\xff\xd9more")
-    save("image_header", "jpeg_progressive", b"\xff\xd8" + frame.replace(b"\xc0", b"\xc2") + scan
-         + b"\xff\xd0\x11" + scan + b"\xff\xd9")
-    bmp = struct.pack("<IiiHHIIiiII", 40, 2, -1, 1, 24, 0, 8, 0, 0, 0, 0)
-    save("image_header", "bmp", b"BM" + struct.pack("<IHHI", 62, 0, 0, 54) + bmp + bytes(8))
-    for order, mark in [("<", b"II*\0"), (">", b"MM\0*")]:
-        entries = [(256, 4, 1, 2), (257, 4, 1, 1), (258, 3, 1, 8), (259, 3, 1, 1), (262, 3, 1, 1),
-                   (273, 4, 1, 8), (277, 3, 1, 1), (278, 4, 1, 1), (279, 4, 1, 2)]  # fmt: skip
-        ifd = struct.pack(order + "H", len(entries))
-        for tag, kind, count, value in entries:
-            number = struct.pack(order + ("I" if kind == 4 else "HH"), *([value] if kind == 4 else [value, 0]))
-            ifd += struct.pack(order + "HHI", tag, kind, count) + number
-        save("image_header", "tiff_" + mark[:2].decode(),
-             mark + struct.pack(order + "I", 10) + b"\1\2" + ifd + bytes(4))
-    vp8 = b"\x10\0\0\x9d\x01\x2a\2\0\1\0" + bytes(4)
-    for name, body in [
-        ("lossy", b"VP8 " + struct.pack("<I", len(vp8)) + vp8),
-        ("lossless", b"VP8L" + struct.pack("<I", 6) + b"\x2f\1\0\0\0\0"),
-        ("extended", b"VP8X" + struct.pack("<I", 10) + bytes(4) + b"\1\0\0\0\0\0"
-         + b"VP8L" + struct.pack("<I", 6) + b"\x2f\1\0\0\0\0"),
-    ]:
-        save("image_header", "webp_" + name,
-             b"RIFF" + struct.pack("<I", 4 + len(body)) + b"WEBP" + body)
-    save("image_header", "ppm", b"P6 # x\n2 1\n255\n" + bytes(6))
-    save("image_header", "pgm16", b"P5\n2 1 65535\n" + bytes(4))
-    save("image_header", "pgm_text", b"P2\n2 1\n9\n1 2\n")
+    ihdr = chunk(b"IHDR", struct.pack(">IIBBBBB", width, len(rows), depth, colour, 0, 0, interlaced))
+    palette = chunk(b"PLTE", bytes(range(12))) if colour == 3 else b""
+    beside = chunk(b"tEXt", b"a\0b") + chunk(b"eXIf", exif_seed(6)) if more else b""
+    idat = chunk(b"IDAT", zlib.compress(b"".join(b"\0" + row for row in rows)))
+    return b"\x89PNG\r\n\x1a\n" + ihdr + palette + beside + idat + chunk(b"IEND", b"")
+
+
+def exif_seed(orientation):
+    return b"II*\0" + struct.pack("<IHHHIII", 8, 1, 0x112, 3, 1, orientation, 0)
+
+
+def jpeg_seed(frame, colours, scans, more=b"", width=16):
+    """Every block is empty: one bit for its mean, one for its end."""
+
+    def segment(marker, data):
+        return bytes([0xFF, marker]) + struct.pack(">H", len(data) + 2) + data
+
+    out = b"\xff\xd8" + more + segment(0xDB, b"\0" + b"\1" * 64)
+    sizes = b"".join(bytes([i + 1, 0x22 if i == 0 and colours == 3 else 0x11, 0]) for i in range(colours))
+    out += segment(frame, struct.pack(">BHHB", 8, 16, width, colours) + sizes)
+    table = b"\1" + bytes(15) + b"\0"
+    out += segment(0xC4, b"\0" + table) + segment(0xC4, b"\x10" + table)
+    for ids, first, last, data in scans:
+        out += segment(0xDA, bytes([len(ids)]) + b"".join(bytes([i, 0]) for i in ids) + bytes([first, last, 0]))
+        out += data
+    return out + b"\xff\xd9"
+
+
+def tiff_seed(entries, pixels, order="<", big=False):
+    """Entries are (tag, values); 273 or 324 (where the pixels are) is filled in."""
+    mark = b"II" if order == "<" else b"MM"
+    head = mark + (struct.pack(order + "HHHQ", 43, 8, 0, 16 + len(pixels)) if big
+                   else struct.pack(order + "HI", 42, 8 + len(pixels)))  # fmt: skip
+    place, count, room = ("Q", "Q", 8) if big else ("I", "I", 4)
+    ifd = struct.pack(order + ("Q" if big else "H"), len(entries))
+    end = len(head) + len(pixels) + len(ifd) + len(entries) * (20 if big else 12) + room
+    after = b""
+    for tag, values in sorted(entries):
+        if tag in (273, 324):
+            values = [len(head) + v for v in values]
+        short = tag not in (256, 257, 273, 278, 279, 322, 323, 324, 325)
+        data = bytes(values) if tag == 347 else struct.pack(order + str(len(values)) + ("H" if short else "I"), *values)
+        kind = 7 if tag == 347 else 3 if short else 4
+        ifd += struct.pack(order + "HH" + count, tag, kind, len(values))
+        if len(data) > room:
+            ifd += struct.pack(order + place, end + len(after))
+            after += data
+        else:
+            ifd += data + bytes(room - len(data))
+    return head + pixels + ifd + bytes(room) + after
+
+
+def image():
+    save("image", "png", png_seed(8, 2, [bytes(6)], more=b"x"))
+    save("image", "png_gray1", png_seed(1, 0, [b"\x40"]))
+    save("image", "png_gray16", png_seed(16, 0, [bytes(4)]))
+    save("image", "png_alpha16", png_seed(16, 6, [bytes(16)]))
+    save("image", "png_palette", png_seed(2, 3, [b"\x40", b"\xc0"]))
+    save("image", "png_interlaced", png_seed(8, 4, [bytes(2)], width=1, interlaced=1))
+    save("image", "png_cut", png_seed(8, 2, [bytes(6)])[:-20])
+
+    app1 = b"\xff\xe1\0\x22Exif\0\0" + exif_seed(8)
+    adobe = b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0\2"
+    whole = [([1], 0, 63, b"\0")]
+    save("image", "jpeg_gray", jpeg_seed(0xC0, 1, whole, app1))
+    save("image", "jpeg", jpeg_seed(0xC0, 3, [([1, 2, 3], 0, 63, b"\0\x0f")]))
+    save("image", "jpeg_behind", jpeg_seed(0xC0, 1, whole) + b"more")
+    save("image", "jpeg_scans", jpeg_seed(0xC1, 3, [([1], 0, 63, b"\0"), ([2], 0, 63, b"\x3f"), ([3], 0, 63, b"\x3f")]))
+    save("image", "jpeg_progressive", jpeg_seed(0xC2, 1, [([1], 0, 0, b"\x0f"), ([1], 1, 63, b"\x0f")]))
+    save("image", "jpeg_cmyk", jpeg_seed(0xC0, 4, [([1, 2, 3, 4], 0, 63, bytes(4))], adobe))
+    save("image", "jpeg_arithmetic", jpeg_seed(0xC9, 1, whole))
+    save("image", "jpeg_cut", jpeg_seed(0xC0, 1, whole)[:-3])
+
+    for bits in (1, 4, 8, 16, 24, 32):
+        row = bytes((2 * bits + 31) // 32 * 4)
+        palette = bytes(range(4)) * (1 << bits) if bits <= 4 else bytes(1024) if bits == 8 else b""
+        masks = struct.pack("<III", 0xF800, 0x7E0, 0x1F) if bits == 16 else b""
+        info = struct.pack("<IiiHHIIiiII", 40, 2, -1, 1, bits, 3 if masks else 0, 8, 0, 0, 0, 0)
+        start = 54 + len(palette + masks)
+        save("image", "bmp%d" % bits, b"BM" + struct.pack("<IHHI", start + len(row), 0, 0, start) + info
+             + palette + masks + row)
+    save("image", "bmp_old", b"BM" + struct.pack("<IHHI", 38, 0, 0, 26) + struct.pack("<IHHHH", 12, 2, 1, 1, 24) + bytes(8))
+
+    def strip(compression, photometric, bits, pixels, samples=1, **more):
+        entries = [(256, [2]), (257, [1]), (258, [bits] * samples), (259, [compression]), (262, [photometric]),
+                   (273, [0]), (277, [samples]), (278, [1]), (279, [len(pixels)])]  # fmt: skip
+        return tiff_seed(entries + more.pop("beside", []), pixels, **more)
+
+    save("image", "tiff_II", strip(1, 1, 8, b"\1\2"))
+    save("image", "tiff_MM", strip(1, 1, 16, b"\1\2\3\4", order=">"))
+    save("image", "tiff_big", strip(1, 2, 8, bytes(6), 3, big=True))
+    save("image", "tiff_turned", strip(1, 0, 1, b"\x40", beside=[(274, [6])]))
+    save("image", "tiff_palette", strip(1, 3, 2, b"\x60", beside=[(320, list(range(12)))]))
+    save("image", "tiff_cmyk", strip(1, 5, 8, bytes(range(8)), 4))
+    save("image", "tiff_alpha", strip(1, 2, 16, bytes(range(16)), 4, beside=[(338, [2])]))
+    save("image", "tiff_deflate", strip(8, 2, 8, zlib.compress(bytes(6)), 3, beside=[(317, [2])]))
+    save("image", "tiff_packbits", strip(32773, 2, 8, b"\xfb\7", 3))
+    # Nine bits a code: start, 1, 2, end.
+    codes = "".join("{:09b}".format(c) for c in (256, 1, 2, 257)).ljust(40, "0")
+    save("image", "tiff_lzw", strip(5, 1, 8, int(codes, 2).to_bytes(5, "big")))
+    save("image", "tiff_jpeg", strip(7, 1, 8, jpeg_seed(0xC0, 1, whole, width=2).replace(b"\0\x10\0\2", b"\0\1\0\2")))
+    save("image", "tiff_planes", tiff_seed(
+        [(256, [2]), (257, [2]), (258, [8] * 3), (259, [1]), (262, [2]), (273, [0, 2, 4, 6, 8, 10]), (277, [3]),
+         (278, [1]), (279, [2] * 6), (284, [2])], bytes(range(12))))  # fmt: skip
+    save("image", "tiff_tiles", tiff_seed(
+        [(256, [17]), (257, [2]), (258, [8]), (259, [1]), (262, [1]), (277, [1]), (322, [16]), (323, [16]),
+         (324, [0, 0]), (325, [256, 256])], bytes(256)))  # fmt: skip
+    save("image", "tiff_ycbcr", strip(1, 6, 8, bytes(range(6)), 3, beside=[(530, [2, 2])]))
+    save("image", "tiff_fax", strip(4, 0, 1, b"\0\x10\x01"))
+
+    for name, text in [
+        ("lossy", "524946466c000000574542505650382060000000d001009d012a100010000900ac250001f1d538a978830000fb99f6dec985"
+         "04a85bc66b435d0dfbc42b8845ad30181c350c9fd394ad96035a1ec9dc32045d374573aa9306f669432f1d278b4105c33940ddb62a1f45"
+         "35504273e710baa1710000"),
+        ("alpha", "524946465e00000057454250565038580a000000100000000f00000f0000414c50480b000000010f30ff1111a2aa11fd0f00"
+         "565038202c0000001002009d012a100010000900ac25a4ee1c9f5cfec80000bc0000fe2c3ffe6c3f98600d5da05b44b4110ca800"),
+        ("lossless", "524946461e000000574542505650384c110000002f03c000000f30ff11f31f861244f43f0000"),
+    ]:  # fmt: skip
+        save("image", "webp_" + name, bytes.fromhex(text))
+    save("image", "ppm", b"P6 # x\n2 1\n255\n" + bytes(6))
+    save("image", "pgm16", b"P5\n2 1 65535\n" + bytes(4))
+    save("image", "pgm_text", b"P2\n2 1\n9\n1 2\n")
 
 
 # ---- ONNX, written by hand: field << 3 | wire type
@@ -309,5 +396,5 @@ def onnx():
     save("onnx", "layer_norm", model(norm, [tensor("two", (), [2.0]), tensor("e", (), [1e-5])], ["y"]))
 
 
-for make in [multipart, http_head, tokens, schedule, journal, memory, npy, image_header, onnx]:
+for make in [multipart, http_head, tokens, schedule, journal, memory, npy, image, onnx]:
     make()

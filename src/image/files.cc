@@ -3,60 +3,52 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
+#include <string_view>
 
 #include "base/file.h"
 #include "base/refuse.h"
 #include "contcore/error.h"
 #include "contcore/image.h"
-#include "image/header.h"
+#include "image/bmp.h"
+#include "image/jpeg.h"
 #include "image/opencv.h"
+#include "image/png.h"
+#include "image/pnm.h"
+#include "image/source.h"
+#include "image/tiff.h"
+#include "image/webp.h"
 
 namespace contcore {
 namespace {
 
-constexpr std::size_t kLongestSide = 65535;
-constexpr int kJpegQuality = 92;
+// How a file of a format begins.
+struct Format {
+  std::string_view first;
+  const char* name;
+  Image (*decode)(const ImageSource&);
+};
 
-// A small file of few pixels may still keep a decoder busy. Within these one image takes a core
-// about two seconds: a scan costs up to 0.7 ns a pixel, a byte unpacked up to 4.5 ns. Sixteen
-// scans, or eight bits of four colours, of the largest picture.
-constexpr std::size_t kMostScanned = 16 * (std::size_t{100} << 20);
-constexpr std::size_t kMostUnpacked = 4 * (std::size_t{100} << 20);
+constexpr std::array kFormats = {
+    Format{{"\x89PNG\r\n\x1a\n", 8}, "PNG", decode_png},
+    Format{{"\xff\xd8\xff", 3}, "JPEG", decode_jpeg},
+    Format{{"BM", 2}, "BMP", decode_bmp},
+    Format{{"II*\0", 4}, "TIFF", decode_tiff},
+    Format{{"MM\0*", 4}, "TIFF", decode_tiff},
+    Format{{"II+\0", 4}, "TIFF", decode_tiff},  // BigTIFF
+    Format{{"MM\0+", 4}, "TIFF", decode_tiff},
+    Format{{"RIFF", 4}, "WebP", decode_webp},  // WebP is not the only one
+    Format{{"P5", 2}, "PGM", decode_pnm},
+    Format{{"P6", 2}, "PPM", decode_pnm},
+};
 
-void check_size(const ImageHeader& header, const std::string& name, const ImageLimits& limits) {
-  const auto& [format, width, height, scanned, unpacked] = header;
-  if (width > kLongestSide || height > kLongestSide) {
-    refuse(name, fmt::format("claims {} × {} pixels; sides of up to {} are read: cut it into parts",
-                             width, height, kLongestSide));
-  }
-  if (width > limits.pixels / height) {
-    refuse(name, fmt::format("claims {} × {} pixels, more than the limit of {}; make it smaller",
-                             width, height, limits.pixels));
-  }
-  if (scanned > kMostScanned) {
-    refuse(name, fmt::format("the {} has {} × {} pixels in {} scans or more, too many to decode; "
-                             "save it without scans (not progressive), or make it smaller",
-                             format, width, height, scanned / (width * height)));
-  }
-  if (unpacked > kMostUnpacked) {
-    refuse(name, fmt::format("the {} of {} × {} pixels unpacks to {} bytes, more than the limit of "
-                             "{}; save it with 8 bits for each colour, or make it smaller",
-                             format, width, height, unpacked, kMostUnpacked));
-  }
-}
-
-cv::Mat decode(std::span<const std::uint8_t> bytes) {
-  const std::vector<std::uint8_t> picture = picture_of(bytes);
-  cv::Mat bgr;
-  quietly([&] {
-    try {
-      bgr = cv::imdecode(picture, cv::IMREAD_COLOR);
-    } catch (const cv::Exception&) {
-      bgr.release();
+const Format* format_of(std::string_view bytes) {
+  for (const Format& format : kFormats) {
+    if (bytes.starts_with(format.first) &&
+        (format.decode != decode_webp || bytes.find("WEBP", 8) == 8)) {
+      return &format;
     }
-  });
-  return bgr;
+  }
+  return nullptr;
 }
 
 std::string ending_of(const std::string& path) {
@@ -68,20 +60,6 @@ std::string ending_of(const std::string& path) {
   return ending;
 }
 
-std::vector<std::uint8_t> encode(const Image& image, const std::string& ending) {
-  settle_opencv();
-  check_image(image);
-  cv::Mat bgr;
-  cv::cvtColor(pixels_of(image), bgr, cv::COLOR_RGB2BGR);
-  std::vector<std::uint8_t> bytes;
-  const bool done = cv::imencode(ending, bgr, bytes, {cv::IMWRITE_JPEG_QUALITY, kJpegQuality});
-  if (!done) {
-    throw Error(Error::Kind::kInternal, fmt::format("an image of {} × {} pixels cannot be encoded",
-                                                    image.width, image.height));
-  }
-  return bytes;
-}
-
 }  // namespace
 
 Image read_image(const std::string& path, const ImageLimits& limits) {
@@ -90,28 +68,17 @@ Image read_image(const std::string& path, const ImageLimits& limits) {
 
 Image decode_image(std::span<const std::uint8_t> bytes, const std::string& name,
                    const ImageLimits& limits) {
-  settle_opencv();
+  if (bytes.empty()) refuse(name, "is empty; give an image");
   if (bytes.size() > limits.bytes) {
     refuse(name, fmt::format("has {} bytes, more than the limit of {} for an image", bytes.size(),
                              limits.bytes));
   }
-  const ImageHeader header = read_image_header(bytes, name);
-  check_size(header, name, limits);
-  const cv::Mat bgr = decode(bytes);
-  const auto width = static_cast<std::size_t>(bgr.cols);
-  const auto height = static_cast<std::size_t>(bgr.rows);
-  // Turned by a quarter, a picture is as wide as it was high.
-  const bool as_claimed = (width == header.width && height == header.height) ||
-                          (width == header.height && height == header.width);
-  if (bgr.empty() || bgr.type() != CV_8UC3 || !as_claimed) {
-    refuse(name, fmt::format("the {} cannot be decoded: it is damaged or of a rare kind; save it "
-                             "again as PNG",
-                             header.format));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (const Format* format = format_of(text)) {
+    return format->decode({bytes, name, limits, format->name});
   }
-  Image image = blank_image(width, height);
-  cv::Mat rgb = pixels_of(image);
-  cv::cvtColor(bgr, rgb, cv::COLOR_BGR2RGB);
-  return image;
+  if (text.starts_with("GIF8")) ImageSource(bytes, name, limits, "GIF").unread("a GIF");
+  refuse(name, "is not an image that can be read; give PNG, JPEG, BMP, TIFF, WebP, PGM or PPM");
 }
 
 void write_image(const std::string& path, const Image& image) {
@@ -119,11 +86,14 @@ void write_image(const std::string& path, const Image& image) {
   if (ending != ".png" && ending != ".jpg" && ending != ".jpeg") {
     refuse(path, "images are written as .png, .jpg or .jpeg; give a name that ends in one of them");
   }
-  const std::vector<std::uint8_t> bytes = encode(image, ending);
+  check_image(image);
+  const std::vector<std::uint8_t> bytes = ending == ".png" ? encode_png(image) : encode_jpeg(image);
   const std::array parts = {std::as_bytes(std::span(bytes))};
   write_whole(path, parts);
 }
 
-std::vector<std::uint8_t> encode_png(const Image& image) { return encode(image, ".png"); }
+std::vector<std::uint8_t> encode_png(const Image& image) {
+  return encode_png_rgb(image.width, image.height, image.rgb);
+}
 
 }  // namespace contcore

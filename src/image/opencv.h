@@ -10,7 +10,6 @@
 #pragma GCC diagnostic pop
 
 #include <cstdint>
-#include <functional>
 
 #include "contcore/image.h"
 
@@ -19,12 +18,6 @@ namespace contcore {
 /// To be called before anything of OpenCV's. Images are worked on inside threads of our own, so
 /// OpenCV must start none; that, and what it prints, are settings of the process.
 void settle_opencv();
-
-/// Runs `work` while nothing it writes to the error output is seen: libjpeg and libpng, under
-/// OpenCV, print a line for each flaw they meet, which only says again what our error will. Other
-/// threads' output is not touched. Where the system does not allow this, the lines are seen. (To
-/// see what a sanitizer finds meanwhile, give it a log_path.)
-void quietly(const std::function<void()>& work);
 
 /// The pixels as OpenCV sees them (in the order RGB); nothing is copied.
 inline cv::Mat pixels_of(Image& image) {

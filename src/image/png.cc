@@ -6,8 +6,10 @@
 
 #include <csetjmp>
 #include <cstdio>
+#include <cstring>
 
 #include "contcore/error.h"
+#include "image/orientation.h"
 
 namespace contcore {
 namespace {
@@ -26,6 +28,90 @@ struct PngError {
 }
 
 void png_warned(png_structp, png_const_charp) {}
+
+// ---- Reading ---------------------------------------------------------------------------------
+
+void take_png(png_structp png, png_bytep to, std::size_t size);
+
+struct PngReader {
+  PngError error;
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+  png_infop end = nullptr;
+  const std::uint8_t* data;
+  std::size_t left;
+  bool cut = false;
+
+  PngReader(const std::uint8_t* bytes, std::size_t size) : data(bytes), left(size) {}
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
+  ~PngReader() { png_destroy_read_struct(&png, &info, &end); }
+
+  bool read_header() {
+    if (setjmp(error.back) != 0) return false;
+    png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &error, png_failed, png_warned);
+    if (png == nullptr) return false;
+    info = png_create_info_struct(png);
+    end = png_create_info_struct(png);
+    if (info == nullptr || end == nullptr) return false;
+    png_set_read_fn(png, this, take_png);
+    // Comments, colour profiles and transparency are passed over, but their checksums must hold.
+    // Only eXIf is looked at: it says which way is up.
+    png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER,
+                                reinterpret_cast<png_const_bytep>("tRNS"), 1);
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_AS_DEFAULT,
+                                reinterpret_cast<png_const_bytep>("eXIf"), 1);
+    png_read_info(png, info);
+    return true;
+  }
+
+  bool read_pixels(std::uint8_t* rgb) {
+    if (setjmp(error.back) != 0) return false;
+    const int colour = png_get_color_type(png, info);
+    png_set_strip_16(png);
+    png_set_strip_alpha(png);
+    if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);
+    if ((colour & PNG_COLOR_MASK_COLOR) == 0) {
+      png_set_expand_gray_1_2_4_to_8(png);
+      png_set_gray_to_rgb(png);
+    }
+    const int passes = png_set_interlace_handling(png);
+    png_read_update_info(png, info);
+    const png_uint_32 height = png_get_image_height(png, info);
+    const std::size_t row = std::size_t{3} * png_get_image_width(png, info);
+    if (png_get_rowbytes(png, info) != row) png_error(png, "rows of another length");
+    for (int pass = 0; pass < passes; ++pass) {
+      for (png_uint_32 y = 0; y < height; ++y) png_read_row(png, rgb + y * row, nullptr);
+    }
+    png_read_end(png, end);
+    return true;
+  }
+
+  int orientation() {
+    png_uint_32 size = 0;
+    png_bytep exif = nullptr;
+    if (png_get_eXIf_1(png, info, &size, &exif) == 0) png_get_eXIf_1(png, end, &size, &exif);
+    return exif == nullptr ? 1 : exif_orientation({exif, size});
+  }
+};
+
+void take_png(png_structp png, png_bytep to, std::size_t size) {
+  auto& reader = *static_cast<PngReader*>(png_get_io_ptr(png));
+  if (size > reader.left) {
+    reader.cut = true;
+    png_error(png, "cut short");
+  }
+  std::memcpy(to, reader.data, size);
+  reader.data += size;
+  reader.left -= size;
+}
+
+[[noreturn]] void refuse_png(const ImageSource& file, const PngReader& reader) {
+  if (reader.cut) file.cut_short();
+  file.undecodable(reader.error.said);
+}
 
 // ---- Writing ---------------------------------------------------------------------------------
 
@@ -91,6 +177,20 @@ std::vector<std::uint8_t> encode_png_of(std::size_t width, std::size_t height, s
 }
 
 }  // namespace
+
+Image decode_png(const ImageSource& file) {
+  // The first part is the header, or libpng takes none of it. Its sizes are looked at before libpng
+  // does, whose own limits say less.
+  const std::size_t width = file.big32(16);
+  const std::size_t height = file.big32(20);
+  file.check_size(width, height);
+  PngReader reader(file.data(), file.size());
+  if (!reader.read_header()) refuse_png(file, reader);
+  file.check_unpacked(width, height, height * png_get_rowbytes(reader.png, reader.info));
+  Image image{width, height, std::vector<std::uint8_t>(width * height * 3)};
+  if (!reader.read_pixels(image.rgb.data())) refuse_png(file, reader);
+  return upright(std::move(image), reader.orientation());
+}
 
 std::vector<std::uint8_t> encode_png_rgb(std::size_t width, std::size_t height,
                                          std::span<const std::uint8_t> rgb) {

@@ -6,7 +6,12 @@
 #include <span>
 #include <vector>
 
+#include "contcore/image.h"
+#include "image/source.h"
+
 namespace contcore {
+
+Image decode_png(const ImageSource& file);
 
 /// Three or four bytes a pixel, row after row; throws Error (kInternal) if there are not as many as
 /// the size says. Made quickly rather than small.

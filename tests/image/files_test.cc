@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/stat.h>
 
 #include <array>
@@ -118,6 +117,18 @@ Bytes bmp(std::int32_t width, std::int32_t height, const Bytes& rows) {
   return out;
 }
 
+// Runs of 32767 empty blocks: "1110" and fourteen ones each, filled up by ones; after FF comes 00.
+Bytes empty_runs(std::size_t count) {
+  Bytes out;
+  for (std::size_t bit = 0, byte = 0; bit < (count * 18 + 7) / 8 * 8; ++bit) {
+    byte = byte << 1 | (bit < count * 18 && bit % 18 == 3 ? 0 : 1);
+    if (bit % 8 != 7) continue;
+    out.push_back(static_cast<std::uint8_t>(byte));
+    if (out.back() == 0xff) out.push_back(0);
+  }
+  return out;
+}
+
 // A progressive gray JPEG of one colour, a first scan for the mean of each block and then others
 // that bring nothing, each a few bytes: runs of up to 32767 empty blocks. Without tables no decoder
 // takes it.
@@ -153,12 +164,7 @@ Bytes scans(std::uint32_t width, std::uint32_t height, std::size_t count, bool t
   add(Bytes((blocks + 7) / 8, 0));
   for (std::size_t i = 1; i < count; ++i) {
     add(segment(0xda, {1, 1, 0, 1, 63, static_cast<std::uint8_t>(i == 1 ? 0x01 : 0x10)}));
-    // "1110" and fourteen ones, 18 bits, four at a time; the last may run beyond the end.
-    for (std::size_t left = (blocks + 32766) / 32767 + 3; left > 3;
-         left -= std::min<std::size_t>(left - 3, 4)) {
-      add({0xef, 0xff, 0x00, 0xfb, 0xff, 0x00, 0xfe, 0xff, 0x00, 0xff, 0x00, 0xbf, 0xff, 0x00, 0xff,
-           0x00});
-    }
+    add(empty_runs((blocks + 32766) / 32767));
   }
   add({0xff, 0xd9});
   return out;
@@ -323,19 +329,12 @@ void expect_pixels(const Bytes& bytes, std::size_t width, std::size_t height, co
   EXPECT_EQ(image.rgb, rgb);
 }
 
-// Some containers do not let a thread have a table of files of its own.
-bool silence_is_allowed() {
-  bool allowed = false;
-  std::thread([&] { allowed = ::unshare(CLONE_FILES) == 0; }).join();
-  return allowed;
-}
-
-// What is written to the error output meanwhile.
+// What is printed meanwhile.
 std::string heard(const std::function<void()>& work) {
+  testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   work();
-  const std::string said = testing::internal::GetCapturedStderr();
-  return silence_is_allowed() ? said : "";
+  return testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
 }
 
 // ---- Kinds of pixels -------------------------------------------------------------------------
@@ -439,8 +438,7 @@ TEST_F(ImageFiles, LimitsComeBeforeDecoding) {
 
 // A file of few bytes and pixels that are allowed may still keep a decoder busy for a minute.
 TEST_F(ImageFiles, ScansAreBounded) {
-  EXPECT_SAYS(refusal(scans(10240, 10240, 250)), "250 scans");
-  EXPECT_SAYS(refusal(scans(10240, 10240, 17)), "save it without scans");
+  EXPECT_SAYS(refusal(scans(10240, 10240, 17)), "17 scans or more, too many to decode; save it");
   EXPECT_SAYS(refusal(scans(10240, 10240, 16, false)), "cannot be decoded")
       << "the bound lies here";
   EXPECT_SAYS(refusal(scans(64, 64, 257)), "over 256 scans");
@@ -455,7 +453,7 @@ TEST_F(ImageFiles, ScansOfATiffAreBounded) {
   };
   EXPECT_SAYS(refusal(of(scans(10240, 10240, 90), 10240)), "90 scans");
   EXPECT_SAYS(refusal(of(scans(10240, 10240, 16, false), 10240)), "cannot be decoded");
-  expect_pixels(of(scans(16, 16, 90), 16), 16, 16, Bytes(16 * 16 * 3, 128));
+  expect_pixels(of(scans(16, 16, 2), 16), 16, 16, Bytes(16 * 16 * 3, 128));
   EXPECT_SAYS(refusal(tiff(16, 16, 8, 1, scans(16, 16, 2), 6)), "the old kind");
 }
 
@@ -470,7 +468,7 @@ TEST_F(ImageFiles, WhatPixelsUnpackToIsBounded) {
 TEST_F(ImageFiles, SizesOfZero) {
   EXPECT_SAYS(refusal(encoded({0, 1, 8, 2, {}})), "0 × 1");
   EXPECT_SAYS(refusal(bmp(0, 5, Bytes(100, 0))), "0 × 5");
-  EXPECT_SAYS(refusal(tiff(3, 0, 8, 1, Bytes(16, 0))), "3 × 0");
+  EXPECT_SAYS(refusal(tiff(3, 0, 8, 1, Bytes(16, 0))), "cannot be decoded");
   EXPECT_SAYS(refusal(pnm("P5 0 0 255\n", {})), "0 × 0");
   Bytes flat = jpeg(gradient(20, 12));
   for (std::size_t i = 0; i + 9 < flat.size(); ++i) {

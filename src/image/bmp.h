@@ -1,0 +1,11 @@
+// BMP without compression.
+#pragma once
+
+#include "contcore/image.h"
+#include "image/source.h"
+
+namespace contcore {
+
+Image decode_bmp(const ImageSource& file);
+
+}  // namespace contcore

@@ -1,0 +1,11 @@
+// WebP, by libwebp.
+#pragma once
+
+#include "contcore/image.h"
+#include "image/source.h"
+
+namespace contcore {
+
+Image decode_webp(const ImageSource& file);
+
+}  // namespace contcore
