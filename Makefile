@@ -10,17 +10,18 @@ PACKAGES := cmake g++ make libgtest-dev libhwy-dev libeigen3-dev libfmt-dev libc
             libonnx-dev libprotobuf-dev libmicrohttpd-dev libsqlite3-dev \
             libcurl4-openssl-dev libutf8proc-dev python3-numpy
 # What the tests compare with and drive.
-TEST_PACKAGES := curl python3-sklearn
+TEST_PACKAGES := curl python3-sklearn libopencv-imgproc-dev libopencv-imgcodecs-dev
 BENCH_PACKAGES := libfaiss-dev libopenblas-dev python3-numpy
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h')
 
 .PHONY: build test test-page fuzz demo bench bench-backbones install format lint packages
 
 build: packages
-	cmake --preset $(PRESET)
+	cmake --preset $(PRESET) $(CONFIGURE)
 	cmake --build --preset $(PRESET) -j $(JOBS)
 
 test: PACKAGES += $(TEST_PACKAGES)
+test: CONFIGURE += -DCONTCORE_OPENCV_TESTS=ON
 test: build
 	ctest --preset $(PRESET)
 
