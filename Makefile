@@ -14,7 +14,7 @@ TEST_PACKAGES := curl python3-sklearn libopencv-imgproc-dev libopencv-imgcodecs-
 BENCH_PACKAGES := libfaiss-dev libopenblas-dev python3-numpy
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h')
 
-.PHONY: build test test-page fuzz demo bench bench-backbones install format lint packages
+.PHONY: build test test-page fuzz demo bench bench-backbones bench-images install format lint packages
 
 build: packages
 	cmake --preset $(PRESET) $(CONFIGURE)
@@ -54,6 +54,13 @@ bench-backbones: packages
 	cmake --preset release -DCONTCORE_BENCH=ON
 	cmake --build --preset release -j $(JOBS) --target backbone_check
 	bench/backbones.sh build/release/bench/backbone_check $(FOLDERS)
+
+# Decoding and encoding images, beside OpenCV where that is installed.
+bench-images: packages
+	@dpkg -s $(BENCH_PACKAGES) >/dev/null 2>&1 || $(SUDO) apt-get install -y --no-install-recommends $(BENCH_PACKAGES)
+	cmake --preset release -DCONTCORE_BENCH=ON
+	cmake --build --preset release -j $(JOBS) --target contcore_image_bench
+	build/release/bench/contcore_image_bench
 
 install: build
 	cmake --install $(BUILD)

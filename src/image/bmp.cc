@@ -90,6 +90,34 @@ std::array<Channel, 3> bmp_channels(const ImageSource& file, const BmpHeader& he
   return channels;
 }
 
+// The least bytes first.
+template <std::size_t bytes>
+void masked_row(const std::uint8_t* row, std::size_t width, const std::array<Channel, 3>& channels,
+                std::uint8_t* rgb) {
+  for (std::size_t x = 0; x < width; ++x, row += bytes, rgb += 3) {
+    std::uint32_t pixel = 0;
+    for (std::size_t i = bytes; i-- > 0;) pixel = pixel << 8 | row[i];
+    for (std::size_t c = 0; c < 3; ++c) rgb[c] = channels[c].of(pixel);
+  }
+}
+
+void indexed_row(const std::uint8_t* row, std::size_t width, std::size_t bits,
+                 const Palette& palette, std::uint8_t* rgb) {
+  for (std::size_t x = 0; x < width; ++x, rgb += 3) {
+    const std::size_t at = x * bits;  // the first pixel is in the upper bits
+    const std::size_t index = row[at / 8] >> (8 - bits - at % 8) & ((1u << bits) - 1);
+    std::memcpy(rgb, palette[index].data(), 3);
+  }
+}
+
+void plain_row(const std::uint8_t* row, std::size_t width, std::uint8_t* rgb) {
+  for (std::size_t x = 0; x < width; ++x, row += 3, rgb += 3) {
+    rgb[0] = row[2];
+    rgb[1] = row[1];
+    rgb[2] = row[0];
+  }
+}
+
 // Turns a row of pixels into RGB.
 class BmpRow {
  public:
@@ -100,19 +128,10 @@ class BmpRow {
   }
 
   void convert(const std::uint8_t* row, std::uint8_t* rgb) const {
-    for (std::size_t x = 0; x < width_; ++x, rgb += 3) {
-      if (bits_ == 24) {
-        for (std::size_t c = 0; c < 3; ++c) rgb[c] = row[x * 3 + 2 - c];
-      } else if (bits_ > 8) {
-        std::uint32_t pixel = 0;
-        for (std::size_t i = bits_ / 8; i-- > 0;) pixel = pixel << 8 | row[x * bits_ / 8 + i];
-        for (std::size_t c = 0; c < 3; ++c) rgb[c] = channels_[c].of(pixel);
-      } else {
-        const std::size_t at = x * bits_;  // the first pixel is in the upper bits
-        const std::size_t index = row[at / 8] >> (8 - bits_ - at % 8) & ((1u << bits_) - 1);
-        std::memcpy(rgb, palette_[index].data(), 3);
-      }
-    }
+    if (bits_ == 24) return plain_row(row, width_, rgb);
+    if (bits_ == 16) return masked_row<2>(row, width_, channels_, rgb);
+    if (bits_ == 32) return masked_row<4>(row, width_, channels_, rgb);
+    indexed_row(row, width_, bits_, palette_, rgb);
   }
 
  private:

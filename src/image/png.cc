@@ -55,13 +55,15 @@ struct PngReader {
     end = png_create_info_struct(png);
     if (info == nullptr || end == nullptr) return false;
     png_set_read_fn(png, this, take_png);
+    png_set_chunk_malloc_max(png, left);  // nothing is allocated by a file's word
     // Comments, colour profiles and transparency are passed over, but their checksums must hold.
-    // Only eXIf is looked at: it says which way is up.
+    // Only eXIf is kept, as it is: it says which way is up. (libpng's own reader of it allocates
+    // whatever length it is given.)
     png_set_crc_action(png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER,
                                 reinterpret_cast<png_const_bytep>("tRNS"), 1);
-    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_AS_DEFAULT,
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_ALWAYS,
                                 reinterpret_cast<png_const_bytep>("eXIf"), 1);
     png_read_info(png, info);
     return true;
@@ -89,11 +91,14 @@ struct PngReader {
     return true;
   }
 
-  int orientation() {
-    png_uint_32 size = 0;
-    png_bytep exif = nullptr;
-    if (png_get_eXIf_1(png, info, &size, &exif) == 0) png_get_eXIf_1(png, end, &size, &exif);
-    return exif == nullptr ? 1 : exif_orientation({exif, size});
+  int orientation() const {
+    for (const png_infop place : {info, end}) {  // before the pixels, or behind them
+      png_unknown_chunkp kept = nullptr;
+      if (png_get_unknown_chunks(png, place, &kept) > 0) {
+        return exif_orientation({kept->data, kept->size});
+      }
+    }
+    return 1;
   }
 };
 

@@ -68,19 +68,21 @@ Image decode_pnm(const ImageSource& file) {
   if (row != 0 && (file.size() - header.pixels) / row < header.height) file.cut_short();
   file.check_size(header.width, header.height);
   const std::size_t pixels = header.width * header.height;
-  const std::vector<std::uint8_t> shades = shades_to(header.largest);
+  const std::uint8_t* const from = file.part(header.pixels, pixels * samples * bytes).data();
   Image image{header.width, header.height, std::vector<std::uint8_t>(pixels * 3)};
-  const std::uint8_t* from = file.part(header.pixels, pixels * samples * bytes).data();
-  const auto next = [&] {
-    const std::size_t value = bytes == 2 ? std::size_t{from[0]} << 8 | from[1] : from[0];
-    from += bytes;
-    return shades[value];
-  };
-  for (std::size_t i = 0; i < pixels; ++i) {
-    std::uint8_t* const to = image.rgb.data() + i * 3;
-    to[0] = next();
-    to[1] = samples == 1 ? to[0] : next();
-    to[2] = samples == 1 ? to[0] : next();
+  if (samples == 3 && header.largest == 255) {
+    std::copy_n(from, pixels * 3, image.rgb.data());
+    return image;
+  }
+  const std::vector<std::uint8_t> shades = shades_to(header.largest);
+  for (std::size_t i = 0; i < pixels * samples; ++i) {
+    const std::uint8_t* const at = from + i * bytes;
+    const std::uint8_t shade = shades[bytes == 2 ? std::size_t{at[0]} << 8 | at[1] : at[0]];
+    if (samples == 3) {
+      image.rgb[i] = shade;
+    } else {
+      std::fill_n(image.rgb.data() + i * 3, 3, shade);
+    }
   }
   return image;
 }
