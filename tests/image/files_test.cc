@@ -502,14 +502,27 @@ TEST_F(ImageFiles, CutShortAnywhere) {
   }
 }
 
-// A whole JPEG with an end marker put where the rest of it should be is beyond us, but a large one
-// that merely stops is not.
+// A decoder would fill up with gray, and with an end marker put where the rest should be it does
+// not even look cut.
 TEST_F(ImageFiles, ALargeJpegCutShort) {
   const Bytes bytes = jpeg(gradient(300, 300));
   for (const double part : {0.3, 0.6, 0.9, 0.99}) {
     const auto size = static_cast<std::ptrdiff_t>(part * static_cast<double>(bytes.size()));
-    EXPECT_SAYS(refusal(Bytes(bytes.begin(), bytes.begin() + size)), "cut short");
+    Bytes cut(bytes.begin(), bytes.begin() + size);
+    EXPECT_SAYS(refusal(cut), "cut short");
+    EXPECT_SAYS(refusal(tiff(300, 300, 8, 3, cut, 7)), "cannot be decoded");
+    cut.insert(cut.end(), {0xff, 0xd9});
+    EXPECT_SAYS(refusal(cut), "cannot be decoded");
+    EXPECT_SAYS(refusal(tiff(300, 300, 8, 3, cut, 7)), "cannot be decoded");
   }
+}
+
+// What a length says is believed only as far as the file goes.
+TEST_F(ImageFiles, PartsLongerThanTheFile) {
+  Bytes png = encode_png(gradient(6, 5));
+  const Bytes exif = {0x7e, 0, 0, 0, 'e', 'X', 'I', 'f', 'I', 'I', '*', 0};
+  png.insert(png.begin() + 33, exif.begin(), exif.end());
+  EXPECT_SAYS(refusal(png), "cut short");
 }
 
 TEST_F(ImageFiles, AnyBitOfAPngIsGuarded) {
