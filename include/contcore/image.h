@@ -36,8 +36,8 @@ Image decode_image(std::span<const std::uint8_t> bytes, const std::string& name,
 void write_image(const std::string& path, const Image& image);
 std::vector<std::uint8_t> encode_png(const Image& image);
 
-/// How an image is brought to the backbone: resized (OpenCV's area average if a side shrinks,
-/// bilinear otherwise), then cropped in its centre.
+/// How an image is brought to the backbone: resized (an area average if a side shrinks, bilinear
+/// otherwise), then cropped in its centre.
 struct Geometry {
   enum class Resize {
     kSquare,  ///< to resize × resize, whatever the shape

@@ -8,7 +8,8 @@
 
 #include "contcore/error.h"
 #include "contcore/image.h"
-#include "image/opencv.h"
+#include "image/pixels.h"
+#include "image/resize.h"
 
 namespace contcore {
 namespace {
@@ -67,15 +68,6 @@ Size resized(const Image& image, const Geometry& geometry) {
   return image.width <= image.height ? Size{side, other} : Size{other, side};
 }
 
-// OpenCV's area average when something shrinks, its bilinear interpolation otherwise.
-cv::Mat resize(const Image& image, const Size& to) {
-  const bool shrinks = to.width < image.width || to.height < image.height;
-  cv::Mat out;
-  cv::resize(pixels_of(image), out, {static_cast<int>(to.width), static_cast<int>(to.height)}, 0, 0,
-             shrinks ? cv::INTER_AREA : cv::INTER_LINEAR);
-  return out;
-}
-
 // Each value of a byte in each channel, normalised.
 using Table = std::array<std::array<float, 256>, 3>;
 
@@ -89,15 +81,15 @@ Table normalisation() {
   return table;
 }
 
-void normalise(const cv::Mat& rgb, float* chw) {
+// The part of the image from (left, top) on that the input has room for.
+void normalise(const Image& image, std::size_t left, std::size_t top, NetworkInput& input) {
   static const Table table = normalisation();
-  const auto rows = static_cast<std::size_t>(rgb.rows);
-  const auto cols = static_cast<std::size_t>(rgb.cols);
-  for (std::size_t y = 0; y < rows; ++y) {
-    const std::uint8_t* const row = rgb.ptr<std::uint8_t>(static_cast<int>(y));
+  input.chw.resize(3 * input.width * input.height);
+  for (std::size_t y = 0; y < input.height; ++y) {
+    const std::uint8_t* const row = image.rgb.data() + 3 * ((top + y) * image.width + left);
     for (std::size_t c = 0; c < 3; ++c) {
-      float* const out = chw + (c * rows + y) * cols;
-      for (std::size_t x = 0; x < cols; ++x) out[x] = table[c][row[3 * x + c]];
+      float* const out = input.chw.data() + (c * input.height + y) * input.width;
+      for (std::size_t x = 0; x < input.width; ++x) out[x] = table[c][row[3 * x + c]];
     }
   }
 }
@@ -146,7 +138,6 @@ std::string Geometry::resize_text() const {
 std::string Geometry::crop_text() const { return crop == 0 ? "none" : fmt::format("{}", crop); }
 
 NetworkInput prepare(const Image& image, const Geometry& geometry) {
-  settle_opencv();
   check_image(image);
   check(geometry);
   const Size size = resized(image, geometry);
@@ -163,10 +154,7 @@ NetworkInput prepare(const Image& image, const Geometry& geometry) {
   input.right = static_cast<double>(x + seen.width) * across;
   input.top = static_cast<double>(y) * down;
   input.bottom = static_cast<double>(y + seen.height) * down;
-  input.chw.resize(3 * seen.width * seen.height);
-  const cv::Rect crop(static_cast<int>(x), static_cast<int>(y), static_cast<int>(seen.width),
-                      static_cast<int>(seen.height));
-  normalise(resize(image, size)(crop), input.chw.data());
+  normalise(resize_image(image, size.width, size.height), x, y, input);
   return input;
 }
 
