@@ -5,24 +5,25 @@
 #include <cmath>
 #include <utility>
 
-#include "contcore/error.h"
 #include "evaluate/report.h"
 #include "evaluate/text.h"
-#include "image/opencv.h"
+#include "image/jpeg.h"
+#include "image/pixels.h"
+#include "image/resize.h"
 
 namespace contcore {
 namespace {
 
 // As large as it is ever shown.
-cv::Mat small_bgr(const Image& image) {
-  constexpr double kLongest = 448;
-  settle_opencv();
+Image thumbnail(const Image& image) {
+  constexpr std::size_t kLongest = 448;
   check_image(image);
-  cv::Mat bgr;
-  cv::cvtColor(pixels_of(image), bgr, cv::COLOR_RGB2BGR);
-  const double scale = kLongest / std::max(bgr.rows, bgr.cols);
-  if (scale < 1) cv::resize(bgr, bgr, {}, scale, scale, cv::INTER_AREA);
-  return bgr;
+  const std::size_t longest = std::max(image.width, image.height);
+  if (longest <= kLongest) return image;
+  const auto side = [&](std::size_t n) {
+    return std::max<std::size_t>(1, (2 * n * kLongest + longest) / (2 * longest));
+  };
+  return resize_image(image, side(image.width), side(image.height));
 }
 
 std::string picture(const Image& image, const std::string& caption, const std::string& about,
@@ -31,16 +32,12 @@ std::string picture(const Image& image, const std::string& caption, const std::s
     return fmt::format("<figure><div class=\"blank\">{}</div><figcaption>{}</figcaption></figure>",
                        missing, caption);
   }
-  const cv::Mat bgr = small_bgr(image);
-  std::vector<std::uint8_t> bytes;
-  if (!cv::imencode(photograph ? ".jpg" : ".png", bgr, bytes, {cv::IMWRITE_JPEG_QUALITY, 88})) {
-    throw Error(Error::Kind::kInternal, "a picture of the report cannot be encoded");
-  }
+  const Image small = thumbnail(image);
   return fmt::format(
       "<figure><img alt=\"{}: {}\" width=\"{}\" height=\"{}\" loading=\"lazy\" "
       "src=\"data:image/{};base64,{}\"><figcaption>{}</figcaption></figure>",
-      caption, escape_html(about), bgr.cols, bgr.rows, photograph ? "jpeg" : "png", base64(bytes),
-      caption);
+      caption, escape_html(about), small.width, small.height, photograph ? "jpeg" : "png",
+      base64(photograph ? encode_jpeg(small) : encode_png(small)), caption);
 }
 
 std::string verdict_card(const Verdict& verdict) {
