@@ -11,7 +11,7 @@
 #include "contcore/image.h"
 #include "image/bmp.h"
 #include "image/jpeg.h"
-#include "image/opencv.h"
+#include "image/pixels.h"
 #include "image/png.h"
 #include "image/pnm.h"
 #include "image/source.h"

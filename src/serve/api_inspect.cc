@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "contcore/error.h"
 #include "detector/heat_scale.h"
-#include "image/opencv.h"
+#include "image/pixels.h"
 #include "serve/api_common.h"
 #include "serve/clock.h"
 #include "serve/service.h"

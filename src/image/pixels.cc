@@ -1,31 +1,17 @@
-#include "image/opencv.h"
+#include "image/pixels.h"
 
 #include <fmt/format.h>
-
-#include <mutex>
-#include <opencv2/core/utils/logger.hpp>
 
 #include "contcore/error.h"
 
 namespace contcore {
 namespace {
 
-// OpenCV counts rows, columns and offsets in int.
+// Larger than anything that is read, and small enough for products of sizes.
 constexpr std::size_t kLongestDrawn = std::size_t{1} << 20;
 constexpr std::size_t kMostDrawn = std::size_t{1} << 29;
 
-int say_nothing(int, const char*, const char*, const char*, int, void*) { return 0; }
-
 }  // namespace
-
-void settle_opencv() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    cv::setNumThreads(1);
-    cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
-    cv::redirectError(say_nothing);
-  });
-}
 
 Image blank_image(std::size_t width, std::size_t height) {
   Image image{width, height, {}};
