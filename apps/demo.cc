@@ -17,7 +17,7 @@
 #include "contcore/detector.h"
 #include "contcore/error.h"
 #include "contcore/metrics.h"
-#include "detector/products.h"
+#include "products/products.h"
 #include "progress_line.h"
 
 namespace contcore::app {

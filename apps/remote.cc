@@ -1,6 +1,5 @@
 #include "remote.h"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <thread>
 
 #include "common.h"
+#include "curl.h"
 
 namespace contcore::app {
 namespace {
@@ -22,14 +22,14 @@ constexpr std::size_t kMostAnswer = std::size_t{16} << 20;
 constexpr std::size_t kMostText = 1000;
 
 struct UrlDeleter {
-  void operator()(CURLU* url) const { curl_url_cleanup(url); }
+  void operator()(CURLU* url) const { libcurl().url_cleanup(url); }
 };
 
 std::string part_of(CURLU* url, CURLUPart part) {
   char* text = nullptr;
-  if (curl_url_get(url, part, &text, 0) != CURLUE_OK || text == nullptr) return "";
+  if (libcurl().url_get(url, part, &text, 0) != CURLUE_OK || text == nullptr) return "";
   std::string copy = text;
-  curl_free(text);
+  libcurl().free(text);
   return copy;
 }
 
@@ -44,9 +44,10 @@ Address parse_address(const std::string& text) {
         Error::Kind::kUsage,
         fmt::format("--server {}: {}; write it like http://127.0.0.1:8080", clean(text), why));
   };
-  const std::unique_ptr<CURLU, UrlDeleter> url(curl_url());
+  const std::unique_ptr<CURLU, UrlDeleter> url(libcurl().url());
   if (!url) throw std::bad_alloc();
-  if (curl_url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK) fail("is not a URL");
+  if (libcurl().url_set(url.get(), CURLUPART_URL, text.c_str(), 0) != CURLUE_OK)
+    fail("is not a URL");
   const std::string scheme = part_of(url.get(), CURLUPART_SCHEME);
   if (scheme != "http" && scheme != "https") fail("is neither http nor https");
   if (!part_of(url.get(), CURLUPART_USER).empty() ||
@@ -83,7 +84,8 @@ std::string token_of_environment() {
 // Seconds that a service asks to wait; nothing if it does not, or gives a date.
 std::optional<double> retry_after(CURL* handle) {
   curl_header* header = nullptr;
-  if (curl_easy_header(handle, "Retry-After", 0, CURLH_HEADER, -1, &header) != CURLHE_OK) return {};
+  if (libcurl().easy_header(handle, "Retry-After", 0, CURLH_HEADER, -1, &header) != CURLHE_OK)
+    return {};
   const std::string_view text = header->value;
   unsigned seconds = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
@@ -117,12 +119,12 @@ int look_for_stop(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
 class HeaderLines {
  public:
   HeaderLines() = default;
-  ~HeaderLines() { curl_slist_free_all(list_); }
+  ~HeaderLines() { libcurl().slist_free_all(list_); }
   HeaderLines(const HeaderLines&) = delete;
   HeaderLines& operator=(const HeaderLines&) = delete;
 
   void add(const std::string& line) {
-    curl_slist* longer = curl_slist_append(list_, line.c_str());
+    curl_slist* longer = libcurl().slist_append(list_, line.c_str());
     if (longer == nullptr) throw std::bad_alloc();
     list_ = longer;
   }
@@ -133,16 +135,17 @@ class HeaderLines {
 };
 
 // What holds for every request, whatever the service does.
-void set_bounds(CURL* curl, long seconds, std::string& body) {
-  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
-  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
-  curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);  // a task named ".." must not lead elsewhere
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, std::min(kConnectSeconds, seconds));
-  curl_easy_setopt(curl, CURLOPT_TIMEOUT, seconds);
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl, CURLOPT_USERAGENT, "contcore");
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &body);
+void set_bounds(CURL* handle, long seconds, std::string& body) {
+  libcurl().easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+  libcurl().easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 0L);
+  // A task named ".." must not lead elsewhere.
+  libcurl().easy_setopt(handle, CURLOPT_PATH_AS_IS, 1L);
+  libcurl().easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, std::min(kConnectSeconds, seconds));
+  libcurl().easy_setopt(handle, CURLOPT_TIMEOUT, seconds);
+  libcurl().easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+  libcurl().easy_setopt(handle, CURLOPT_USERAGENT, "contcore");
+  libcurl().easy_setopt(handle, CURLOPT_WRITEFUNCTION, take);
+  libcurl().easy_setopt(handle, CURLOPT_WRITEDATA, &body);
 }
 
 std::string remedy_for(CURLcode code) {
@@ -168,10 +171,10 @@ std::string remedy_for(CURLcode code) {
 }  // namespace
 
 struct Remote::Connection {
-  Connection() : handle(curl_easy_init()) {
+  Connection() : handle(libcurl().easy_init()) {
     if (handle == nullptr) throw Error(Error::Kind::kInternal, "libcurl cannot be started");
   }
-  ~Connection() { curl_easy_cleanup(handle); }
+  ~Connection() { libcurl().easy_cleanup(handle); }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -196,7 +199,7 @@ struct Remote::Answer {
 };
 
 Remote::Remote(const std::string& url) : token_(token_of_environment()) {
-  if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+  if (libcurl().global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
     throw Error(Error::Kind::kInternal, "libcurl cannot be started");
   }
   const Address address = parse_address(url);
@@ -208,8 +211,8 @@ Remote::Remote(const std::string& url) : token_(token_of_environment()) {
 Remote::~Remote() = default;
 
 Remote::Answer Remote::send(const Request& request) {
-  CURL* curl = connection_->handle;
-  curl_easy_reset(curl);  // the connection stays
+  CURL* handle = connection_->handle;
+  libcurl().easy_reset(handle);  // the connection stays
   const std::string address = url_ + request.path;
   Answer answer;
   HeaderLines lines;
@@ -217,37 +220,38 @@ Remote::Answer Remote::send(const Request& request) {
   lines.add("Accept: application/json, application/problem+json");
   if (request.type != nullptr) lines.add(fmt::format("Content-Type: {}", request.type));
   if (!token_.empty()) lines.add("Authorization: Bearer " + token_);
-  set_bounds(curl, request.seconds, answer.body);
-  curl_easy_setopt(curl, CURLOPT_URL, address.c_str());
-  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, lines.list());
+  set_bounds(handle, request.seconds, answer.body);
+  libcurl().easy_setopt(handle, CURLOPT_URL, address.c_str());
+  libcurl().easy_setopt(handle, CURLOPT_HTTPHEADER, lines.list());
   // A proxy for the world outside cannot reach what listens on this machine.
-  if (connection_->loopback) curl_easy_setopt(curl, CURLOPT_PROXY, "");
+  if (connection_->loopback) libcurl().easy_setopt(handle, CURLOPT_PROXY, "");
   if (request.stop == Stop::kAtOnce) {
-    curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-    curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, look_for_stop);
+    libcurl().easy_setopt(handle, CURLOPT_NOPROGRESS, 0L);
+    libcurl().easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, look_for_stop);
   }
   if (std::string_view(request.method) == "POST") {
-    curl_easy_setopt(curl, CURLOPT_POST, 1L);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE,
-                     static_cast<curl_off_t>(request.body.size()));
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.body.empty() ? "" : request.body.data());
+    libcurl().easy_setopt(handle, CURLOPT_POST, 1L);
+    libcurl().easy_setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE,
+                          static_cast<curl_off_t>(request.body.size()));
+    libcurl().easy_setopt(handle, CURLOPT_POSTFIELDS,
+                          request.body.empty() ? "" : request.body.data());
   } else {
-    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method);
+    libcurl().easy_setopt(handle, CURLOPT_CUSTOMREQUEST, request.method);
   }
 
-  const CURLcode code = curl_easy_perform(curl);
+  const CURLcode code = libcurl().easy_perform(handle);
   if (code == CURLE_ABORTED_BY_CALLBACK) stop_if_asked();
   if (code != CURLE_OK) {
-    throw Error(Error::Kind::kInput,
-                fmt::format("{}: {}; {}", address, curl_easy_strerror(code), remedy_for(code)));
+    throw Error(Error::Kind::kInput, fmt::format("{}: {}; {}", address,
+                                                 libcurl().easy_strerror(code), remedy_for(code)));
   }
   long status = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  libcurl().easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
   answer.status = static_cast<int>(status);
   const char* redirect = nullptr;
-  curl_easy_getinfo(curl, CURLINFO_REDIRECT_URL, &redirect);
+  libcurl().easy_getinfo(handle, CURLINFO_REDIRECT_URL, &redirect);
   if (redirect != nullptr) answer.redirect = redirect;
-  answer.retry_after = retry_after(curl);
+  answer.retry_after = retry_after(handle);
   return answer;
 }
 

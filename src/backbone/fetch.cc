@@ -2,7 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <openssl/evp.h>
+#include <nettle/base64.h>
+#include <nettle/sha2.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -217,23 +218,21 @@ void run_program(const std::vector<std::string>& command, const std::string& fol
 // SHA-512 in base64, as npm writes it.
 std::string integrity_of(const std::string& path) {
   const OpenFile opened = open_regular(path, "an npm package");
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> hash(EVP_MD_CTX_new(),
-                                                                     EVP_MD_CTX_free);
-  bool good = hash != nullptr && EVP_DigestInit_ex(hash.get(), EVP_sha512(), nullptr) == 1;
+  sha512_ctx hash;
+  sha512_init(&hash);
   std::vector<std::uint8_t> buffer(std::size_t{1} << 20);
-  while (good) {
+  for (;;) {
     const ssize_t got = ::read(opened.file.fd(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) refuse(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
     if (got == 0) break;
-    good = EVP_DigestUpdate(hash.get(), buffer.data(), static_cast<std::size_t>(got)) == 1;
+    sha512_update(&hash, static_cast<std::size_t>(got), buffer.data());
   }
-  std::array<unsigned char, 64> digest{};
-  good = good && EVP_DigestFinal_ex(hash.get(), digest.data(), nullptr) == 1;
-  if (!good) throw Error(Error::Kind::kInternal, "SHA-512 is not available");
-  std::array<unsigned char, 89> text{};
-  const int length = EVP_EncodeBlock(text.data(), digest.data(), static_cast<int>(digest.size()));
-  return {text.begin(), text.begin() + length};
+  std::array<std::uint8_t, SHA512_DIGEST_SIZE> digest{};
+  sha512_digest(&hash, digest.size(), digest.data());
+  std::string text(BASE64_ENCODE_RAW_LENGTH(SHA512_DIGEST_SIZE), '\0');
+  base64_encode_raw(text.data(), digest.size(), digest.data());
+  return text;
 }
 
 void check_integrity(const std::string& tarball) {

@@ -1,7 +1,7 @@
 #include "serve/http_head.h"
 
 #include <fmt/format.h>
-#include <openssl/rand.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <array>
@@ -176,7 +176,7 @@ std::string request_id(const HttpRequest::Fields& headers) {
     return given->second;
   }
   std::array<unsigned char, 12> bytes{};
-  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) {
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
     throw Error(Error::Kind::kInternal, "no random bytes can be had for a request id");
   }
   std::string id;

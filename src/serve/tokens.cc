@@ -1,8 +1,8 @@
 #include "serve/tokens.h"
 
 #include <fmt/format.h>
-#include <openssl/crypto.h>
-#include <openssl/sha.h>
+#include <nettle/memops.h>
+#include <nettle/sha2.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,7 +56,7 @@ std::string parse_name(std::string_view text) {
 // Wiped before its memory is given back.
 struct Secret {
   std::string text;
-  ~Secret() { OPENSSL_cleanse(text.data(), text.size()); }
+  ~Secret() { ::explicit_bzero(text.data(), text.size()); }
 };
 
 void read_private(const std::string& path, Secret& secret) {
@@ -102,7 +102,10 @@ std::optional<std::string_view> bearer(std::string_view authorization) {
 
 Tokens::Digest Tokens::digest_of(std::string_view token) {
   Digest digest{};
-  SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), digest.data());
+  sha256_ctx context;
+  sha256_init(&context);
+  sha256_update(&context, token.size(), reinterpret_cast<const std::uint8_t*>(token.data()));
+  sha256_digest(&context, digest.size(), digest.data());
   return digest;
 }
 
@@ -155,8 +158,8 @@ std::optional<Tokens::Holder> Tokens::holder(std::string_view authorization) con
   // All are compared, and none in a way that ends early. Digests differ, so at most one is added.
   std::size_t found = 0;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const int differs = CRYPTO_memcmp(entries_[i].digest.data(), digest.data(), digest.size());
-    found += (i + 1) * static_cast<std::size_t>(differs == 0);
+    const int same = memeql_sec(entries_[i].digest.data(), digest.data(), digest.size());
+    found += (i + 1) * static_cast<std::size_t>(same);
   }
   if (found == 0) return std::nullopt;
   return entries_[found - 1].holder;

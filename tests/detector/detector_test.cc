@@ -13,7 +13,7 @@
 
 #include "base/scarce.h"
 #include "contcore/error.h"
-#include "detector/products.h"
+#include "products/products.h"
 
 namespace contcore {
 namespace {

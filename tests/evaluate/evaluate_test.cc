@@ -14,7 +14,7 @@
 
 #include "contcore/analyze.h"
 #include "contcore/error.h"
-#include "detector/products.h"
+#include "products/products.h"
 #include "evaluate/feature_cache.h"
 #include "evaluate/gallery.h"
 #include "evaluate/masks.h"

@@ -1,4 +1,4 @@
-#include "detector/products.h"
+#include "products/products.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "contcore/error.h"
-#include "detector/products_paint.h"
+#include "products/paint.h"
 
 namespace contcore {
 namespace {

@@ -1,4 +1,4 @@
-#include "detector/products_paint.h"
+#include "products/paint.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "detector/products.h"
+#include "products/products.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
