@@ -4,25 +4,26 @@ SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 JOBS := $(shell nproc)
 PRESET ?= release
 BUILD := build/$(PRESET)
-PACKAGES := cmake g++ make libgtest-dev libhwy-dev libeigen3-dev libfmt-dev libcli11-dev \
-            nlohmann-json3-dev libssl-dev libdnnl-dev libopencv-core-dev libopencv-imgproc-dev \
-            libopencv-imgcodecs-dev libjpeg-dev libpng-dev libtiff-dev libwebp-dev \
-            libonnx-dev libprotobuf-dev libmicrohttpd-dev libsqlite3-dev \
-            libcurl4-openssl-dev libutf8proc-dev python3-numpy
-# What the tests compare with and drive.
-TEST_PACKAGES := curl python3-sklearn libopencv-imgproc-dev libopencv-imgcodecs-dev
+# What the command is built of.
+PACKAGES := cmake g++ make libhwy-dev libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev nettle-dev \
+            libdnnl-dev libjpeg-dev libpng-dev libtiff-dev libwebp-dev libonnx-dev libprotobuf-dev \
+            libmicrohttpd-dev libsqlite3-dev libcurl4-openssl-dev libutf8proc-dev
+# What the tests are built of, compare with and drive.
+TEST_PACKAGES := libgtest-dev libopencv-imgproc-dev libopencv-imgcodecs-dev python3-numpy python3-sklearn curl
 BENCH_PACKAGES := libfaiss-dev libopenblas-dev python3-numpy
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h')
 
 .PHONY: build test test-page fuzz demo bench bench-backbones bench-images install format lint packages
 
+# The command and the libraries. Whether the tests are built too is for `make test` to say.
 build: packages
-	cmake --preset $(PRESET) $(CONFIGURE)
-	cmake --build --preset $(PRESET) -j $(JOBS)
+	cmake --preset $(PRESET)
+	cmake --build --preset $(PRESET) -j $(JOBS) --target contcore_command
 
 test: PACKAGES += $(TEST_PACKAGES)
-test: CONFIGURE += -DCONTCORE_OPENCV_TESTS=ON
-test: build
+test: packages
+	cmake --preset $(PRESET) -DCONTCORE_TESTS=ON -DCONTCORE_OPENCV_TESTS=ON
+	cmake --build --preset $(PRESET) -j $(JOBS)
 	ctest --preset $(PRESET)
 
 # The page in a real browser; needs node, npm and chromium.
