@@ -56,11 +56,12 @@ bench-backbones: packages
 	cmake --build --preset release -j $(JOBS) --target backbone_check
 	bench/backbones.sh build/release/bench/backbone_check $(FOLDERS)
 
-# Decoding and encoding images, beside OpenCV where that is installed.
+# Decoding, resizing and blurring images, beside OpenCV.
+bench-images: PACKAGES += $(BENCH_PACKAGES) libopencv-imgproc-dev libopencv-imgcodecs-dev
 bench-images: packages
-	@dpkg -s $(BENCH_PACKAGES) >/dev/null 2>&1 || $(SUDO) apt-get install -y --no-install-recommends $(BENCH_PACKAGES)
 	cmake --preset release -DCONTCORE_BENCH=ON
-	cmake --build --preset release -j $(JOBS) --target contcore_image_bench
+	cmake --build --preset release -j $(JOBS) --target contcore_decode_bench contcore_image_bench
+	build/release/bench/contcore_decode_bench
 	build/release/bench/contcore_image_bench
 
 install: build

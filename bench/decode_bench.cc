@@ -1,4 +1,4 @@
-// Decoding and encoding images, beside OpenCV where that is installed: contcore_image_bench
+// Decoding and encoding images, beside OpenCV: contcore_decode_bench
 //
 // A picture of 1024 × 1024 with noise over slopes, as a camera gives it. Times are the best of
 // several; what matters are the ratios.
@@ -6,10 +6,8 @@
 #include <tiffio.h>
 #include <webp/encode.h>
 
-#ifdef CONTCORE_BENCH_OPENCV
 #include <opencv2/core.hpp>
 #include <opencv2/imgcodecs.hpp>
-#endif
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -61,7 +59,7 @@ Image photograph() {
 
 // Written under a name that ends so, and read back.
 Bytes file_of(const std::string& ending, const std::function<void(const std::string&)>& write) {
-  std::string path = "/tmp/contcore_image_bench_XXXXXX" + ending;
+  std::string path = "/tmp/contcore_decode_bench_XXXXXX" + ending;
   const int file = ::mkstemps(path.data(), static_cast<int>(ending.size()));
   if (file < 0) throw std::runtime_error("no file can be made in /tmp");
   ::close(file);
@@ -144,28 +142,22 @@ void compare(const std::string& name, std::size_t size, const std::function<void
 
 void decoding(const std::string& name, const Bytes& bytes) {
   std::function<void()> peer;
-#ifdef CONTCORE_BENCH_OPENCV
   peer = [&] { cv::imdecode(bytes, cv::IMREAD_COLOR); };
-#endif
   compare("decode " + name, bytes.size(), peer, [&] { decode_image(bytes, name); });
 }
 
 void encoding(const Image& image) {
   std::function<void()> peer;
-#ifdef CONTCORE_BENCH_OPENCV
   peer = [&] {
     const cv::Mat pixels(kSide, kSide, CV_8UC3, const_cast<std::uint8_t*>(image.rgb.data()));
     Bytes out;
     cv::imencode(".png", pixels, out);
   };
-#endif
   compare("encode PNG", encode_png(image).size(), peer, [&] { encode_png(image); });
 }
 
 int run() {
-#ifdef CONTCORE_BENCH_OPENCV
   cv::setNumThreads(1);
-#endif
   const Image image = photograph();
   fmt::print("{:<24} {:>9} {:>10} {:>10} {:>8}\n", "1024 × 1024", "bytes", "OpenCV ms", "ms",
              "ratio");
@@ -186,7 +178,7 @@ int main() {
   try {
     return run();
   } catch (const std::exception& error) {
-    fmt::print(stderr, "contcore_image_bench: {}\n", error.what());
+    fmt::print(stderr, "contcore_decode_bench: {}\n", error.what());
     return 1;
   }
 }

@@ -67,24 +67,25 @@ void measure_parents(VectorStore& store, const Orphans& orphans, Compute& comput
   const std::vector<std::uint32_t>& places = orphans.places;
   std::vector<const float*> rows(own.size());
   for (std::size_t k = 0; k < own.size(); ++k) rows[k] = store.vector(own[k]);
-  compute.threads().run((places.size() + kAtOnce - 1) / kAtOnce, [&](std::size_t block, std::size_t) {
-    const std::size_t begin = block * kAtOnce;
-    const std::size_t n = std::min(kAtOnce, places.size() - begin);
-    const std::vector<const float*> asked =
-        choose(rows, std::vector<std::uint32_t>(&places[begin], &places[begin] + n));
-    const std::size_t most = places[begin + n - 1];
-    std::vector<float> squared(n * most);
-    kernels::squared_distances(asked.data(), n, rows.data(), most, store.dimension(),
-                               squared.data());
-    for (std::size_t i = 0; i < n; ++i) {
-      const float* row = squared.data() + i * most;
-      const std::uint32_t k = places[begin + i];
-      const float* nearest = std::min_element(row, row + k);
-      store.radius()[own[k]] = k == 0 ? kInfinity : std::sqrt(*nearest);
-      store.parent()[own[k]] =
-          k == 0 ? VectorStore::kNoParent : own[static_cast<std::size_t>(nearest - row)];
-    }
-  });
+  compute.threads().run(
+      (places.size() + kAtOnce - 1) / kAtOnce, [&](std::size_t block, std::size_t) {
+        const std::size_t begin = block * kAtOnce;
+        const std::size_t n = std::min(kAtOnce, places.size() - begin);
+        const std::vector<const float*> asked =
+            choose(rows, std::vector<std::uint32_t>(&places[begin], &places[begin] + n));
+        const std::size_t most = places[begin + n - 1];
+        std::vector<float> squared(n * most);
+        kernels::squared_distances(asked.data(), n, rows.data(), most, store.dimension(),
+                                   squared.data());
+        for (std::size_t i = 0; i < n; ++i) {
+          const float* row = squared.data() + i * most;
+          const std::uint32_t k = places[begin + i];
+          const float* nearest = std::min_element(row, row + k);
+          store.radius()[own[k]] = k == 0 ? kInfinity : std::sqrt(*nearest);
+          store.parent()[own[k]] =
+              k == 0 ? VectorStore::kNoParent : own[static_cast<std::size_t>(nearest - row)];
+        }
+      });
 }
 
 }  // namespace

@@ -206,7 +206,8 @@ void check(const Case& c, std::size_t runs, Dice& dice, bool tuned = true, bool 
     const std::size_t crew = dice.below(4);
     const GreedyTuning tuning = tuned ? random_tuning(dice, c.points.d) : GreedyTuning();
     const std::string how = c.what + "; " + target + ", threads " +
-                            std::to_string(naive::crew(crew).threads().count()) + ", " + describe(tuning);
+                            std::to_string(naive::crew(crew).threads().count()) + ", " +
+                            describe(tuning);
     const naive::ForcedTarget forced(target);
     GreedyResult got;
     try {

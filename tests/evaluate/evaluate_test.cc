@@ -14,10 +14,10 @@
 
 #include "contcore/analyze.h"
 #include "contcore/error.h"
-#include "products/products.h"
 #include "evaluate/feature_cache.h"
 #include "evaluate/gallery.h"
 #include "evaluate/masks.h"
+#include "products/products.h"
 
 namespace contcore {
 namespace {
