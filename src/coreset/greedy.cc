@@ -203,9 +203,9 @@ class GreedySampler {
 
   void update_block(const std::uint32_t* ids, std::size_t n, float threshold,
                     GreedyWorker& worker) {
-    if (!dense_) return sketch_update_.update(ids, n, threshold, worker);
+    if (!dense_) return update_by_sketch(state_, ids, n, threshold, worker);
     for (std::size_t i = 0; i < n && !state_.pending.empty(); ++i) {
-      sketch_update_.resolve_pending(ids[i], worker);
+      resolve_pending(state_, ids[i], worker);
     }
     update_dense(state_, ids, n, threshold, worker);
   }
@@ -277,7 +277,6 @@ class GreedySampler {
   const GreedyTuning& tuning_;
   std::size_t count_;
   GreedyState state_;
-  SketchUpdate sketch_update_{state_};
   SurvivorSampler survivors_{state_, compute_};
   double prepared_ = 0;  // the part of the progress that is done when the rounds begin
 

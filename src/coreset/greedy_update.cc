@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 namespace contcore {
 namespace {
@@ -24,7 +25,49 @@ void collect_open(const std::uint64_t* masks, std::size_t tiles, std::size_t beg
   }
 }
 
-}  // namespace
+// Small and hot: known to this file alone, all of it is inlined.
+class SketchUpdate {
+ public:
+  explicit SketchUpdate(GreedyState& state) : state_(state) {}
+
+  void update(const std::uint32_t* ids, std::size_t n, float threshold, GreedyWorker& worker);
+  void resolve_pending(std::uint32_t id, GreedyWorker& worker);
+
+ private:
+  // A point while it is compared.
+  struct Point {
+    std::uint32_t id = 0;
+    const float* sketch = nullptr;
+    float best = 0;
+    double reach = 0;  // of the sketch, for that best
+    PendingCentres pending = kNothingPending;
+  };
+
+  // Centres that were scanned: `tiles` tiles from the `tile`-th on, up to the `end`-th centre.
+  struct Chunk {
+    std::size_t tile = 0, tiles = 0, end = 0;
+    const std::uint64_t* masks = nullptr;  // of each point, tile after tile
+  };
+
+  Point load(std::uint32_t id) const;
+  void scan_centres(Point* points, std::size_t n, std::vector<std::uint32_t>& seen, std::size_t end,
+                    float threshold, GreedyWorker& worker) const;
+  void compare_chunk(Point* points, std::size_t n, std::vector<std::uint32_t>& seen,
+                     const Chunk& chunk, float threshold, GreedyWorker& worker) const;
+  bool filter(Point& p, float threshold, OpenCentres& open, PairCounts& counts) const;
+  std::size_t filter_by_level(const Point& p, OpenCentres& open, std::size_t fresh,
+                              PairCounts& counts) const;
+  bool refine(Point& p, float threshold, const OpenCentres& open, PairCounts& counts,
+              GreedyWorker& worker) const;
+  bool set_pending(Point& p, const OpenCentres& open, std::size_t k) const;
+  bool leave_pending(Point& p, float threshold, const OpenCentres& open) const;
+  void lower_best(Point& p, float best) const;
+  void resolve(Point& p, GreedyWorker& worker) const;
+  float nearest_of(const float* row, const std::uint32_t* centres, std::size_t n,
+                   GreedyWorker& worker) const;
+
+  GreedyState& state_;
+};
 
 SketchUpdate::Point SketchUpdate::load(std::uint32_t i) const {
   Point p;
@@ -280,6 +323,17 @@ void SketchUpdate::resolve_pending(std::uint32_t id, GreedyWorker& worker) {
   resolve(p, worker);
   state_.bound[id] = p.best;
   state_.pending[id] = kNothingPending;
+}
+
+}  // namespace
+
+void update_by_sketch(GreedyState& state, const std::uint32_t* ids, std::size_t n, float threshold,
+                      GreedyWorker& worker) {
+  SketchUpdate(state).update(ids, n, threshold, worker);
+}
+
+void resolve_pending(GreedyState& state, std::uint32_t id, GreedyWorker& worker) {
+  SketchUpdate(state).resolve_pending(id, worker);
 }
 
 }  // namespace contcore
