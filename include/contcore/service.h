@@ -35,8 +35,8 @@ class RunningService {
   std::uint16_t port() const;
 
  private:
-  class Work;
-  std::unique_ptr<Work> work_;
+  class State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace contcore

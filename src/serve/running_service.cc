@@ -6,7 +6,7 @@ namespace {
 
 ServiceOptions options_of(const ServeOptions& given) {
   ServiceOptions options;
-  options.line = {given.memory, given.backbone, given.settings};
+  options.memory = {given.memory, given.backbone, given.settings};
   options.address = given.address;
   options.port = given.port;
   if (!given.tokens.empty()) options.tokens = Tokens::read(given.tokens);
@@ -15,17 +15,17 @@ ServiceOptions options_of(const ServeOptions& given) {
 
 }  // namespace
 
-class RunningService::Work {
+class RunningService::State {
  public:
-  explicit Work(const ServeOptions& options) : service(options_of(options)) {}
+  explicit State(const ServeOptions& options) : service(options_of(options)) {}
 
   Service service;
 };
 
 RunningService::RunningService(const ServeOptions& options)
-    : work_(std::make_unique<Work>(options)) {}
+    : state_(std::make_unique<State>(options)) {}
 RunningService::~RunningService() = default;
-void RunningService::stop() { work_->service.stop(); }
-std::uint16_t RunningService::port() const { return work_->service.port(); }
+void RunningService::stop() { state_->service.stop(); }
+std::uint16_t RunningService::port() const { return state_->service.port(); }
 
 }  // namespace contcore
