@@ -24,8 +24,8 @@ struct ImageLimits {
 
 /// Decodes PNG, JPEG, BMP, TIFF, WebP, PGM and PPM, told by their bytes and not by their names;
 /// gray becomes RGB, alpha is dropped, 16 bits become 8, EXIF orientation is applied, colour
-/// profiles are ignored (docs/inspecting.md says it all). Throws Error (kInput) naming the file,
-/// the reason and the remedy, also for a file that is cut short; the limits are checked against the
+/// profiles are ignored (more in docs/inspecting.md). Throws Error (kInput) naming the file, the
+/// reason and the remedy, also for a file that is cut short; the limits are checked against the
 /// header before a pixel is decoded. May be called from several threads at once.
 Image read_image(const std::string& path, const ImageLimits& limits = {});
 Image decode_image(std::span<const std::uint8_t> bytes, const std::string& name,

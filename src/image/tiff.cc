@@ -4,6 +4,7 @@
 #include <tiffio.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -138,7 +139,9 @@ void check_tiff_kind(const ImageSource& file, const TiffLayout& layout) {
                                                : fmt::format("method {}", layout.compression)));
     }
   }
-  if (layout.bits > 16) file.unread(fmt::format("a TIFF of {} bits for each colour", layout.bits));
+  if (layout.bits > 16 || !std::has_single_bit(layout.bits)) {
+    file.unread(fmt::format("a TIFF of {} bits for each colour", layout.bits));
+  }
   if (layout.format != SAMPLEFORMAT_UINT) file.unread("a TIFF of other than whole numbers");
   if (layout.samples == 0 || layout.samples > 4) {
     file.unread(fmt::format("a TIFF of {} colours", layout.samples));

@@ -172,13 +172,16 @@ Bytes scans(std::uint32_t width, std::uint32_t height, std::size_t count, bool t
 
 // One strip.
 Bytes tiff(std::uint32_t width, std::uint32_t height, std::uint32_t bits, std::uint32_t samples,
-           const Bytes& rows, std::uint32_t compression = 1) {
+           const Bytes& rows, std::uint32_t compression = 1, std::uint32_t colours = 0) {
   const std::vector<std::array<std::uint32_t, 3>> tags = {
       {256, 4, width},
       {257, 4, height},
       {258, 3, bits},
       {259, 3, compression},
-      {262, 3, samples == 1 ? 1u : 2u},
+      {262, 3,
+       colours != 0   ? colours
+       : samples == 1 ? 1u
+                      : 2u},
       {273, 4, 8},
       {277, 3, samples},
       {278, 4, height},
@@ -506,14 +509,15 @@ TEST_F(ImageFiles, CutShortAnywhere) {
 // not even look cut.
 TEST_F(ImageFiles, ALargeJpegCutShort) {
   const Bytes bytes = jpeg(gradient(300, 300));
+  EXPECT_EQ(refusal(tiff(300, 300, 8, 3, bytes, 7, 6)), "");
   for (const double part : {0.3, 0.6, 0.9, 0.99}) {
     const auto size = static_cast<std::ptrdiff_t>(part * static_cast<double>(bytes.size()));
     Bytes cut(bytes.begin(), bytes.begin() + size);
     EXPECT_SAYS(refusal(cut), "cut short");
-    EXPECT_SAYS(refusal(tiff(300, 300, 8, 3, cut, 7)), "cannot be decoded");
+    EXPECT_SAYS(refusal(tiff(300, 300, 8, 3, cut, 7, 6)), "cannot be decoded");
     cut.insert(cut.end(), {0xff, 0xd9});
     EXPECT_SAYS(refusal(cut), "cannot be decoded");
-    EXPECT_SAYS(refusal(tiff(300, 300, 8, 3, cut, 7)), "cannot be decoded");
+    EXPECT_SAYS(refusal(tiff(300, 300, 8, 3, cut, 7, 6)), "cannot be decoded");
   }
 }
 

@@ -682,7 +682,7 @@ TEST(OpencvTwin, KindsThatAreRefused) {
   expect(tiff_of({PHOTOMETRIC_RGB, 8, 3, COMPRESSION_LZMA}), "by LZMA");
   expect(tiff_of({PHOTOMETRIC_RGB, 8, 3, COMPRESSION_ZSTD}), "by ZSTD");
   expect(tiff_of({PHOTOMETRIC_RGB, 32, 3}), "32 bits");
-  expect(tiff_of({PHOTOMETRIC_MINISBLACK, 12, 1}), "12-bit");
+  expect(tiff_of({PHOTOMETRIC_MINISBLACK, 12, 1}), "12 bits");
   expect(tiff_of({PHOTOMETRIC_RGB, 8, 5}), "5 colours");
 }
 
