@@ -159,7 +159,8 @@ struct PngWriter {
     png_set_compression_level(png, Z_BEST_SPEED);
     png_set_compression_strategy(png, Z_RLE);
     png_write_info(png, info);
-    for (png_uint_32 y = 0; y < height; ++y) png_write_row(png, pixels + y * width * samples);
+    const std::size_t row = width * samples;
+    for (png_uint_32 y = 0; y < height; ++y) png_write_row(png, pixels + y * row);
     png_write_end(png, info);
     return true;
   }
