@@ -1,4 +1,6 @@
-// contcore learn: good images into a memory.
+// contcore learn: good images into a memory. In: options, image files. Out: the memory's file, and
+// what was learned on the output. Fails with the error's kind as exit code; the file is then as
+// before.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <nettle/base64.h>
 #include <nettle/sha2.h>
 #include <poll.h>
 #include <spawn.h>
@@ -26,6 +25,7 @@
 #include <vector>
 
 #include "backbone/keras.h"
+#include "base/base64.h"
 #include "base/file.h"
 #include "base/refuse.h"
 #include "contcore/error.h"
@@ -230,9 +230,7 @@ std::string integrity_of(const std::string& path) {
   }
   std::array<std::uint8_t, SHA512_DIGEST_SIZE> digest{};
   sha512_digest(&hash, digest.size(), digest.data());
-  std::string text(BASE64_ENCODE_RAW_LENGTH(SHA512_DIGEST_SIZE), '\0');
-  base64_encode_raw(text.data(), digest.size(), digest.data());
-  return text;
+  return base64(digest);
 }
 
 void check_integrity(const std::string& tarball) {

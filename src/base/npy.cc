@@ -17,6 +17,7 @@
 
 #include "base/file.h"
 #include "base/file_system.h"
+#include "base/npy_header.h"
 #include "base/refuse.h"
 #include "contcore/error.h"
 
@@ -276,24 +277,9 @@ VectorView vectors_in(std::string_view file, const std::string& path) {
 
 // ---- Writing -----------------------------------------------------------------------------------
 
-std::string header_for(std::string_view descr, const std::vector<std::uint64_t>& shape) {
-  constexpr std::size_t kAlignment = 64;
-  constexpr std::size_t kStart = 10;
-  std::string dict = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr,
-                                 shape_text(shape));
-  const std::size_t unpadded = kStart + dict.size() + 1;
-  dict.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
-  dict += '\n';
-  std::string header(kMagic);
-  header += {'\x01', '\x00'};
-  header += static_cast<char>(dict.size() & 0xff);
-  header += static_cast<char>(dict.size() >> 8 & 0xff);
-  return header + dict;
-}
-
 void write_array(const std::string& path, std::string_view descr,
                  const std::vector<std::uint64_t>& shape, const void* values, std::size_t bytes) {
-  const std::string header = header_for(descr, shape);
+  const std::string header = npy_header(descr, shape);
   const std::array parts = {std::as_bytes(std::span(header)),
                             std::span(static_cast<const std::byte*>(values), bytes)};
   write_whole(path, parts);
@@ -308,6 +294,21 @@ std::vector<std::uint64_t> shape_of(const std::string& path, std::size_t values,
 }
 
 }  // namespace
+
+std::string npy_header(std::string_view descr, const std::vector<std::uint64_t>& shape,
+                       std::size_t alignment) {
+  constexpr std::size_t kStart = 10;
+  std::string dict = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr,
+                                 shape_text(shape));
+  const std::size_t unpadded = kStart + dict.size() + 1;
+  dict.append((alignment - unpadded % alignment) % alignment, ' ');
+  dict += '\n';
+  std::string header(kMagic);
+  header += {'\x01', '\x00'};
+  header += static_cast<char>(dict.size() & 0xff);
+  header += static_cast<char>(dict.size() >> 8 & 0xff);
+  return header + dict;
+}
 
 NpyVectors::NpyVectors(const std::string& path) {
   const OpenFile open = open_regular(path, "an .npy file (numpy.save makes one)");

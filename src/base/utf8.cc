@@ -11,9 +11,10 @@ unsigned byte_at(std::string_view text, std::size_t i) {
   return static_cast<unsigned char>(text[i]);
 }
 
-// Bytes of the character at `i`; 0 when there is none. Overlong forms, surrogates and what lies
-// beyond U+10FFFF are none: the second byte's range says so.
-std::size_t character_bytes(std::string_view text, std::size_t i) {
+}  // namespace
+
+// The second byte's range tells overlong forms, surrogates and what lies beyond U+10FFFF.
+std::size_t utf8_bytes(std::string_view text, std::size_t i) {
   const unsigned lead = byte_at(text, i);
   if (lead < 0x80) return 1;
   const std::size_t length = lead < 0xC2   ? 0
@@ -31,13 +32,11 @@ std::size_t character_bytes(std::string_view text, std::size_t i) {
   return length;
 }
 
-}  // namespace
-
 std::string valid_utf8(std::string_view text) {
   std::string valid;
   valid.reserve(text.size());
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = character_bytes(text, i);
+    const std::size_t length = utf8_bytes(text, i);
     if (length == 0) {
       valid += "\xEF\xBF\xBD";
       ++i;
@@ -68,7 +67,7 @@ std::string written_out(std::string_view text, std::string_view kept) {
   std::string shown;
   shown.reserve(text.size());
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = character_bytes(text, i);
+    const std::size_t length = utf8_bytes(text, i);
     const std::string_view character = text.substr(i, length == 0 ? 1 : length);
     const unsigned c = length == 0 ? byte_at(text, i) : code_point(character);
     if (length != 0 && (!steers(c) || kept.find(text[i]) != kept.npos)) {
@@ -89,7 +88,7 @@ std::string printable_name(std::string_view name) { return written_out(name, "")
 
 bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = character_bytes(text, i);
+    const std::size_t length = utf8_bytes(text, i);
     if (length == 0) return false;
     i += length;
   }

@@ -1,10 +1,14 @@
 // Text that may be anything, made text.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace contcore {
+
+/// Bytes of the UTF-8 character at byte `i`; 0 when there is none.
+std::size_t utf8_bytes(std::string_view text, std::size_t i);
 
 /// The same text with each byte that is not part of a valid UTF-8 character replaced by U+FFFD, so
 /// that it can stand in JSON, a database and a metric. NUL is a character like any other.

@@ -1,3 +1,5 @@
+// In: image files and options. Out: a memory that has learned them, or inspections of them. Fails
+// as contcore/detector.h says; the memory is then as before.
 #include "contcore/detector.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// In: names of image files. Out: their patches, in order. A file that cannot be read is given on
+// with the reason; stops when progress says so.
 #include "detector/extract_files.h"
 
 #include <atomic>

@@ -1,3 +1,5 @@
+// In: an image. Out: its patch vectors. Fails when the network's answer is not finite, and when
+// made: as Backbone does, or because a memory was learned with another one.
 #include "contcore/extractor.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// In: the patches of an image and a memory. Out: what was seen, and the verdict. Fails when the
+// memory is empty or has no such task.
 #include "contcore/verdict.h"
 
 #include <fmt/format.h>

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/npy_header.h"
 #include "base/sha256.h"
 #include "contcore/error.h"
 #include "detector/extract_files.h"
@@ -51,11 +52,7 @@ class NpyWriter {
   }
 
   void finish() {
-    std::string text = fmt::format(
-        "{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows_, cols_);
-    text.resize(kHeaderBytes - 11, ' ');
-    const std::string header = std::string("\x93NUMPY\x01", 7) + '\0' +
-                               static_cast<char>(kHeaderBytes - 10) + '\0' + text + '\n';
+    const std::string header = npy_header("<f4", {rows_, cols_}, kHeaderBytes);
     // Closed for the errors that shows, but locked until it has its place.
     File same(::dup(file_.fd()));
     if (::pwrite(file_.fd(), header.data(), header.size(), 0) !=

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/base64.h"
 #include "evaluate/report.h"
 #include "evaluate/text.h"
 #include "image/jpeg.h"

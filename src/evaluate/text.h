@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -27,7 +26,5 @@ std::string percent(const std::optional<Statistic>& part);
 
 /// "20,000".
 std::string grouped(std::uint64_t count);
-
-std::string base64(std::span<const std::uint8_t> bytes);
 
 }  // namespace contcore

@@ -1,4 +1,5 @@
-// Images from files and into files.
+// Images from files and into files. In: a file's bytes, whatever they are. Out: 8-bit RGB. Fails
+// with the file, the reason and the remedy; nothing larger than the limits is allocated.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What a memory knows of good images that were not learned: thresholds, drift, the product.
+// What a memory knows of good images that were not learned. In: their patches. Out: conformal
+// thresholds, drift, the product an image is of. The memory is as before where something throws.
 #include <fmt/format.h>
 
 #include <algorithm>

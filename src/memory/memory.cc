@@ -1,3 +1,5 @@
+// The public face of the memory. In: patch vectors. Out: a memory that covers them, and distances
+// to it. Fails on vectors and names that cannot be used; the memory is then as before.
 #include "contcore/memory.h"
 
 #include <fmt/format.h>

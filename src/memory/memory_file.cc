@@ -1,3 +1,6 @@
+// In: a memory, or the name of its file. Out: the other. Fails when somebody else writes the file,
+// when it or its journal is damaged, and when the disk does not take it: the file is then as
+// before.
 #include "memory/memory_file.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 // Learning by equal shares: a task expands on what it has itself, and each task keeps the first of
-// its own order. docs/memory.md has the reasons and the proof of the certificate.
+// its own order. docs/memory.md has the reasons and the proof of the certificate. In: what the
+// memory holds, and features of a task. Out: what it holds then. Fails as memory/rule.h says.
 //
 // Slack: every feature of a task is within slack[s] of the vector in slot s, for some s of its own
 // slots; but those of its first learning, which are covered by TaskRecord::covering.

@@ -1,4 +1,4 @@
-// Who may ask for what, and where it is done.
+// Who may ask for what, and where it is done. In: requests. Out: answers, also those that refuse.
 #include "serve/api.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// Inspections: made, kept, looked at again.
+// Inspections: made, kept, looked at again. In: an image's bytes. Out: the verdict, also when it
+// cannot be kept. Refuses what is no image, and an empty memory.
 #include <fmt/format.h>
 
 #include <algorithm>

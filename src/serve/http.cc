@@ -1,3 +1,5 @@
+// In: bytes of clients, whatever they are. Out: whole requests for a handler, and its answers. What
+// is too large, too slow or no HTTP is refused here.
 #include "serve/http.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// In: lessons and batches from one thread. Out: the memory, for any thread, before or after each of
+// them. Fails when the disk does not take a lesson: the memory is then as before.
 #include "serve/live_memory.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// In: inspections and what people say of them. Out: the same, from a SQLite file. Fails when the
+// disk does not take it; what was acknowledged stays.
 #include "serve/store.h"
 
 #include <fmt/format.h>

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/base64.h"
 #include "contcore/error.h"
 #include "contcore/evaluate.h"
 #include "evaluate/charts.h"

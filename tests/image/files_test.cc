@@ -15,11 +15,6 @@
 #include "contcore/error.h"
 #include "contcore/image.h"
 
-// For the thread sanitizer, if this is linked with it: OpenCV may come with GDAL, which takes its
-// own locks in two orders while it sets itself up.
-extern "C" const char* __tsan_default_suppressions();
-extern "C" const char* __tsan_default_suppressions() { return "deadlock:libgdal"; }
-
 namespace contcore {
 namespace {
 
