@@ -10,10 +10,12 @@ PACKAGES := cmake g++ make libhwy-dev libeigen3-dev libfmt-dev libcli11-dev nloh
             libmicrohttpd-dev libsqlite3-dev libcurl4-openssl-dev libutf8proc-dev
 # What the tests are built of, compare with and drive.
 TEST_PACKAGES := libgtest-dev libopencv-imgproc-dev libopencv-imgcodecs-dev python3-numpy python3-sklearn curl
+LINT_PACKAGES := clang clang-format clang-tidy python3
+PAGE_PACKAGES := chromium nodejs python3-numpy
 BENCH_PACKAGES := libfaiss-dev libopenblas-dev python3-numpy
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h')
 
-.PHONY: build test test-page fuzz demo bench bench-backbones bench-images install format lint packages
+.PHONY: build test test-page fuzz demo bench bench-backbones bench-images install docs format lint packages
 
 # The command and the libraries. Whether the tests are built too is for `make test` to say.
 build: packages
@@ -26,15 +28,17 @@ test: packages
 	cmake --build --preset $(PRESET) -j $(JOBS)
 	ctest --preset $(PRESET)
 
-# The page in a real browser; needs node, npm and chromium.
+# The page in a real browser. npm may be there without being Debian's.
+test-page: PACKAGES += $(PAGE_PACKAGES) $(if $(shell command -v npm),,npm)
 test-page: build
 	tests/web/run.sh $(BUILD)/apps/contcore
 
-# Every reader of foreign bytes under libFuzzer, a million runs or ten minutes each; needs clang.
+# Every reader of foreign bytes under libFuzzer, a million runs or SECONDS (ten minutes) each.
+fuzz: PACKAGES += clang
 fuzz: packages
-	cmake -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DCONTCORE_FUZZ=ON -DCONTCORE_TESTS=OFF
-	cmake --build build/fuzz -j $(JOBS)
-	fuzz/run.sh build/fuzz/fuzz
+	cmake -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DCONTCORE_FUZZ=ON
+	cmake --build build/fuzz -j $(JOBS) --target fuzz_targets
+	JOBS=$(JOBS) fuzz/run.sh build/fuzz/fuzz
 
 # A trained backbone where npm can fetch one, the built-in filters otherwise.
 demo: build
@@ -70,10 +74,20 @@ install: build
 format:
 	clang-format -i $(FORMATTED)
 
+# Each layer as one file, as it is compiled: looking at every header once for each file would take far longer.
+lint: PACKAGES += $(LINT_PACKAGES)
 lint: packages
-	cmake --preset $(PRESET) -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
 	clang-format --dry-run -Werror $(FORMATTED)
-	clang-tidy -p $(BUILD) --quiet $(filter src/%.cc apps/%.cc,$(FORMATTED))
+	docs/include_graph.py --check
+	cmake -B build/lint -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_EXPORT_COMPILE_COMMANDS=ON \
+	  -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
+	run-clang-tidy -quiet -j $(JOBS) -p build/lint '/(src|apps|Unity)/'
+
+# The public headers as pages: build/docs/html/index.html.
+docs: PACKAGES := doxygen
+docs: packages
+	mkdir -p build/docs
+	doxygen docs/Doxyfile
 
 # Only what is missing, so that a second run needs neither the network nor root.
 packages:

@@ -9,7 +9,6 @@ namespace contcore {
 namespace {
 
 constexpr int kMostOfQuery = kernels::kByteOffset - 1;
-constexpr int kMostOfVector = 127;
 constexpr double kRounding = 8 * kUnit;  // of a value, relative to the squared lengths of both
 
 // H y, for a width that is a power of four: the factor 1/√width is then exact.
