@@ -36,7 +36,8 @@ test-page: build
 # Every reader of foreign bytes under libFuzzer, a million runs or SECONDS (ten minutes) each.
 fuzz: PACKAGES += clang
 fuzz: packages
-	cmake -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DCONTCORE_FUZZ=ON
+	cmake -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DCONTCORE_FUZZ=ON \
+	  -DCMAKE_CXX_FLAGS_RELEASE="-O1 -gline-tables-only -DNDEBUG"
 	cmake --build build/fuzz -j $(JOBS) --target fuzz_targets
 	JOBS=$(JOBS) fuzz/run.sh build/fuzz/fuzz
 
