@@ -169,8 +169,9 @@ class RemoteTest(unittest.TestCase):
             file.write(content)
         return path
 
-    def run_command(self, *arguments, token=None, **more):
+    def run_command(self, *arguments, token=None, variables=None, **more):
         environment = {k: v for k, v in os.environ.items() if k != "CONTCORE_TOKEN"}
+        environment.update(variables or {})
         # A proxy must not come between us and this machine.
         environment["http_proxy"] = "http://127.0.0.1:9"
         if token is not None:
@@ -319,6 +320,15 @@ class RemoteTest(unittest.TestCase):
             with self.subTest(url=url):
                 done = self.fail_with(2, [word], "inspect", "--server", url, image)
                 self.assertNotIn("secret", done.stderr)
+
+    def test_without_libcurl_it_says_what_to_install_and_other_commands_work(self):
+        self.image("libcurl.so.4", b"not a library")
+        hidden = {"LD_LIBRARY_PATH": self.folder}
+        self.fail_with(
+            3, ["libcurl.so.4", "apt-get install libcurl4"],
+            "inspect", "--server", "http://127.0.0.1:9", self.image(), variables=hidden,
+        )  # fmt: skip
+        self.succeed("--version", variables=hidden)
 
     def test_a_token_with_a_line_break_is_refused_and_not_shown(self):
         url = self.serve(lambda *_: (201, INSPECTION))

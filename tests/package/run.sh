@@ -13,6 +13,8 @@ fail() {
 cmake --install "$1" --prefix "$work/prefix" >/dev/null
 shared=$(find "$work/prefix" -name 'libcontcore_core.so')
 "$work/prefix/bin/contcore" --version
+libraries=$(ldd "$work/prefix/bin/contcore" | wc -l)
+[ "$libraries" -le 40 ] || fail "the command loads $libraries libraries before it does anything; 40 are enough"
 if [ -n "$shared" ] && ! ldd "$work/prefix/bin/contcore" | grep -q "libcontcore_core.*$work/prefix"; then
   fail "the installed command does not find the library beside it"
 fi
