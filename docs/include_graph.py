@@ -17,12 +17,12 @@ END = "<!-- end of include graph -->\n"
 
 # Whose public headers are whose.
 PUBLIC = {
-    "base": ["error", "npy", "progress", "threads", "vectors"],
+    "base": ["compute", "error", "npy", "progress", "threads", "vectors"],
     "coreset": ["compare", "distance", "greedy", "nearest", "samplers"],
-    "memory": ["memory"],
+    "memory": ["memory", "score"],
     "image": ["image"],
     "backbone": ["backbone", "embedding"],
-    "detector": ["detector"],
+    "detector": ["detector", "extractor", "verdict"],
     "evaluate": ["analyze", "dataset", "evaluate", "metrics", "schedule"],
     "serve": ["service"],
 }
