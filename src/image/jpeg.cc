@@ -8,6 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
+#include <utility>
+#include <vector>
 
 // After <cstdio>, which they need.
 #include <jpeglib.h>
@@ -61,6 +64,29 @@ void catch_errors(JpegError& error, j_common_ptr info) {
 }
 
 // ---- Reading ---------------------------------------------------------------------------------
+
+// Scans, as the markers tell: a file of too many is refused before it costs anything. Between a
+// scan's header and the next marker, FF is followed by 00 or a restart marker. The decoder counts
+// them again as it goes (below), for whatever it may see where this stops.
+std::size_t count_scans(std::span<const std::uint8_t> bytes) {
+  constexpr std::uint8_t kEnd = 0xd9;
+  constexpr std::uint8_t kScan = 0xda;
+  std::size_t scans = 0;
+  for (std::size_t at = 2; at < bytes.size();) {
+    const void* const found = std::memchr(bytes.data() + at, 0xff, bytes.size() - at);
+    if (found == nullptr) break;
+    at = static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - bytes.data()) + 1;
+    if (bytes.size() - at < 3) break;
+    const std::uint8_t marker = bytes[at];
+    if (marker == 0xff) continue;  // padding
+    ++at;
+    if (marker == 0 || (marker >= 0xd0 && marker < kEnd)) continue;
+    if (marker == kEnd) break;
+    if (marker == kScan) ++scans;
+    at += static_cast<std::size_t>(bytes[at]) << 8 | bytes[at + 1];
+  }
+  return scans;
+}
 
 struct ScanCounter {
   jpeg_progress_mgr manager;  // first, since libjpeg knows only this
@@ -179,7 +205,11 @@ Image decode_jpeg(const ImageSource& file) {
   const std::size_t height = info.image_height;
   check_jpeg_kind(file, info);
   file.check_size(width, height);
-  if (!reader.start(static_cast<int>(std::min(kMostScans, kMostScanned / (width * height))))) {
+  const std::size_t scans = count_scans({file.data(), file.size()});
+  const std::size_t most = kMostScanned / (width * height);
+  if (scans > kMostScans) file.damaged(fmt::format("it has over {} scans", kMostScans));
+  if (scans > most) file.too_many_scans(width, height, scans);
+  if (!reader.start(static_cast<int>(std::min(kMostScans, most)))) {
     refuse_jpeg(file, reader);
   }
   Image image{width, height, std::vector<std::uint8_t>(width * height * 3)};

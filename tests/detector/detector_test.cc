@@ -70,6 +70,28 @@ Error::Kind kind_of(const std::function<void()>& call, std::string* words = null
   return Error::Kind::kInternal;
 }
 
+// Who learns has the file to himself, from opening to the end; others may go on inspecting.
+TEST_F(DetectorTest, HoldsTheFileItLearnsInto) {
+  DetectorOptions settings;
+  settings.backbone = "builtin";
+  settings.geometry = Geometry::parse("96", "none");
+  const std::string memory = path("line.ccm");
+  {
+    Detector first = Detector::open_to_learn(memory, settings);
+    EXPECT_TRUE(first.is_new());
+    EXPECT_EQ(kind_of([&] { Detector::open_to_learn(memory, settings); }), Error::Kind::kInput);
+    first.learn(pieces("wood", 6), task("wood"), compute_);
+    EXPECT_EQ(kind_of([&] { small().save(memory); }), Error::Kind::kInput);
+    EXPECT_FALSE(fs::exists(memory));
+    first.save(memory);
+    EXPECT_EQ(Detector::open(memory).memory().tasks().size(), 1u);
+    EXPECT_EQ(kind_of([&] { Detector::open_to_learn(memory, settings); }), Error::Kind::kInput);
+  }
+  Detector second = Detector::open_to_learn(memory, settings);
+  EXPECT_FALSE(second.is_new());
+  EXPECT_EQ(second.memory().tasks()[0].name, "wood");
+}
+
 TEST_F(DetectorTest, OpensOnlyWithItsOwnBackbone) {
   Detector detector = small();
   detector.learn(pieces("wood", 6), task("wood"), compute_);
