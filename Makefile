@@ -12,7 +12,7 @@ PACKAGES := cmake g++ make libhwy-dev libeigen3-dev libfmt-dev libcli11-dev nloh
 TEST_PACKAGES := libgtest-dev libopencv-imgproc-dev libopencv-imgcodecs-dev python3-numpy python3-sklearn curl
 LINT_PACKAGES := clang clang-format clang-tidy python3
 PAGE_PACKAGES := chromium nodejs python3-numpy
-BENCH_PACKAGES := libfaiss-dev libopenblas-dev python3-numpy
+BENCH_PACKAGES := libfaiss-dev libopenblas-dev libopencv-imgproc-dev libopencv-imgcodecs-dev python3-numpy
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h')
 
 .PHONY: build test test-page fuzz demo bench bench-backbones bench-images install docs format lint packages
@@ -48,21 +48,21 @@ demo: build
 	$(BUILD)/apps/contcore demo
 
 # FEATURES=features.npy measures on your own vectors; without it, vectors like real ones are made.
+bench: PACKAGES += $(BENCH_PACKAGES)
 bench: packages
-	@dpkg -s $(BENCH_PACKAGES) >/dev/null 2>&1 || $(SUDO) apt-get install -y --no-install-recommends $(BENCH_PACKAGES)
 	cmake --preset release -DCONTCORE_BENCH=ON
 	cmake --build --preset release -j $(JOBS) --target contcore_bench
 	bench/run.sh build/release/bench/contcore_bench $(FEATURES)
 
 # Feature maps and times against ONNX Runtime; needs node and npm. FOLDERS=folder adds .onnx files.
+bench-backbones: PACKAGES += $(BENCH_PACKAGES) python3-torchvision
 bench-backbones: packages
-	@dpkg -s python3-torchvision >/dev/null 2>&1 || $(SUDO) apt-get install -y --no-install-recommends python3-torchvision
 	cmake --preset release -DCONTCORE_BENCH=ON
 	cmake --build --preset release -j $(JOBS) --target backbone_check
 	bench/backbones.sh build/release/bench/backbone_check $(FOLDERS)
 
 # Decoding, resizing and blurring images, beside OpenCV.
-bench-images: PACKAGES += $(BENCH_PACKAGES) libopencv-imgproc-dev libopencv-imgcodecs-dev
+bench-images: PACKAGES += $(BENCH_PACKAGES)
 bench-images: packages
 	cmake --preset release -DCONTCORE_BENCH=ON
 	cmake --build --preset release -j $(JOBS) --target contcore_decode_bench contcore_image_bench

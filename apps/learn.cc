@@ -144,8 +144,8 @@ void run(LearnCommand& command) {
   check_writable(command.memory);
   const std::vector<std::string> files = find_images(command.images);
   std::size_t lessons = 0;
-  Detector detector =
-      Detector::open_to_learn(command.memory, settings(command), command.backbone, &lessons);
+  Detector detector = Detector::open_to_learn(
+      command.memory, [&] { return settings(command); }, command.backbone, &lessons);
   note_lessons(lessons);
   if (detector.is_new()) {
     note(fmt::format("new memory, backbone {}", backbone_text(detector.memory().source)));

@@ -30,7 +30,7 @@ struct ServeCommand {
   ServiceOptions options;
   unsigned port = 8080;
   std::string tokens;
-  std::string max_body = "32M";
+  std::string max_body = fmt::format("{}M", kLargestImage >> 20);
   std::string keep_images = "2G";
   std::string layers;
   std::string resize = "256";

@@ -227,6 +227,9 @@ def image():
     save("image", "png_alpha16", png_seed(16, 6, [bytes(16)]))
     save("image", "png_palette", png_seed(2, 3, [b"\x40", b"\xc0"]))
     save("image", "png_interlaced", png_seed(8, 4, [bytes(2)], width=1, interlaced=1))
+    text = b"tEXt\0\0\0\1\0\0\0\1x"  # a size where the header's usually is
+    whole = png_seed(8, 2, [bytes(6)])
+    save("image", "png_before", whole[:8] + struct.pack(">I", 9) + text + struct.pack(">I", zlib.crc32(text)) + whole[8:])
     save("image", "png_cut", png_seed(8, 2, [bytes(6)])[:-20])
 
     app1 = b"\xff\xe1\0\x22Exif\0\0" + exif_seed(8)

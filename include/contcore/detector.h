@@ -63,9 +63,11 @@ class Detector {
   static Detector open(const std::string& memory, const std::string& backbone = "",
                        std::size_t* lessons = nullptr);
 
-  /// The same, to learn; or a new one where there is no such file. Nobody else can write the file
-  /// as long as this detector is there: throws Error (kInput) if somebody does.
-  static Detector open_to_learn(const std::string& memory, const DetectorOptions& of_new,
+  /// The same, to learn; or a new one where there is no such file: then `of_new` is asked for its
+  /// options. Nobody else can write the file as long as this detector is there: throws Error
+  /// (kInput) if somebody does.
+  static Detector open_to_learn(const std::string& memory,
+                                const std::function<DetectorOptions()>& of_new,
                                 const std::string& backbone = "", std::size_t* lessons = nullptr);
   ~Detector();
   Detector(Detector&&) noexcept;
@@ -82,7 +84,7 @@ class Detector {
   /// Learns one image online (kept back for calibration when its turn comes).
   void learn_online(const Image& image, const LearnOptions& options, Compute& compute);
 
-  /// Safe to call from several threads, each with a crew of its own, while nobody learns.
+  /// Safe to call from several threads, each with a Compute of its own, while nobody learns.
   Inspection inspect(const Image& image, const InspectOptions& options, Compute& compute) const;
 
   /// Inspects many files, several at a time. `each` is called in the order of the files, never

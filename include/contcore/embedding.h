@@ -23,8 +23,8 @@ struct PatchEmbedding {
 
 /// Writes maps[0].height × maps[0].width rows of `dimension` numbers to `out`, place after place;
 /// the same bits for any number of threads. Keeps nothing between calls, so it may be called from
-/// several threads at once, each with a crew of its own. Throws Error (kUsage) for a dimension of
-/// 0, an even neighbourhood or an empty map.
+/// several threads at once, each with a Compute of its own. Throws Error (kUsage) for a dimension
+/// of 0, an even neighbourhood or an empty map.
 void embed(std::span<const FeatureMap> maps, const PatchEmbedding& how, float* out,
            Compute& compute);
 

@@ -137,7 +137,7 @@ class Memory {
   void learn_online(VectorView features, const LearnHow& how, Compute& compute);
 
   /// Distance of each patch to its nearest vector. The first call after a change builds an index.
-  /// Safe to call from several threads, each with a crew of its own, while nobody learns. Throws
+  /// Safe to call from several threads, each with a Compute of its own, while nobody learns. Throws
   /// Error (kInput) when the memory is empty.
   std::vector<float> distances(VectorView patches, Compute& compute) const;
 

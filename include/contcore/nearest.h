@@ -54,7 +54,7 @@ class NearestIndex {
   void drop(std::span<const std::int64_t> ids);
 
   /// Searches k ≥ 1 neighbours for each query. Safe to call from several threads at once, each with
-  /// a crew of its own.
+  /// a Compute of its own.
   NearestResult search(VectorView queries, std::size_t k, Compute& compute,
                        const std::string& name = "queries", const Progress& progress = {}) const;
 

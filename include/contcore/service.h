@@ -9,7 +9,7 @@
 
 namespace contcore {
 
-/// What is not here is as the command has it by default.
+/// What is not here is as the command has it by default; the environment is not looked at.
 struct ServeOptions {
   std::string memory;                 ///< the memory's file; made if it is not there
   std::string backbone;               ///< where the backbone is, if not where the memory says

@@ -92,11 +92,12 @@ Detector Detector::open(const std::string& path, const std::string& backbone,
   return Detector(std::move(state));
 }
 
-Detector Detector::open_to_learn(const std::string& path, const DetectorOptions& of_new,
+Detector Detector::open_to_learn(const std::string& path,
+                                 const std::function<DetectorOptions()>& of_new,
                                  const std::string& backbone, std::size_t* lessons) {
   auto file = std::make_unique<MemoryFile>(path);
   const bool exists = file->exists();
-  Detector detector = exists ? open(path, backbone, lessons) : Detector(of_new);
+  Detector detector = exists ? open(path, backbone, lessons) : Detector(of_new());
   detector.state_->path = path;
   detector.state_->file = std::move(file);
   detector.state_->is_new = !exists;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "memory/calibration.h"
+
 namespace contcore {
 namespace {
 
-constexpr std::size_t kMostHeldOut = 64;  // images of a task
+constexpr std::size_t kMostHeldOut = Calibration::kMostImages;
 constexpr std::uint64_t kEvery = 5;
 
 }  // namespace

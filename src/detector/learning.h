@@ -33,8 +33,8 @@ struct TrainingSet {
 /// The same while its images come.
 class TrainingSetBuilder {
  public:
-  /// Up to `memory` bytes of features stay in memory, and an eighth of that (or `held_memory`) of
-  /// those held out; the rest goes to disk. A room that is shared with others bounds both.
+  /// Up to `memory` bytes of features stay in memory, and `held_memory` of those held out; the rest
+  /// goes to disk. A room that is shared with others bounds both.
   TrainingSetBuilder(std::size_t dimension, std::size_t memory, std::size_t held_memory,
                      const std::shared_ptr<FeatureRoom>& room = nullptr);
 

@@ -6,7 +6,6 @@
 #include <array>
 #include <csetjmp>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -228,24 +227,60 @@ Image decode_jpeg(const ImageSource& file) {
 
 namespace {
 
+// Into a vector: libjpeg's own way to write to memory leaves a pointer to what it has freed where
+// memory runs out.
+struct JpegOutput {
+  jpeg_destination_mgr manager{};  // first, since libjpeg knows only this
+  std::array<JOCTET, 16384> buffer;
+  std::vector<std::uint8_t> bytes;
+};
+
+void begin_buffer(j_compress_ptr info) {
+  auto& out = *reinterpret_cast<JpegOutput*>(info->dest);
+  out.manager.next_output_byte = out.buffer.data();
+  out.manager.free_in_buffer = out.buffer.size();
+}
+
+void keep_bytes(j_compress_ptr info, std::size_t count) {
+  auto& out = *reinterpret_cast<JpegOutput*>(info->dest);
+  bool room = true;
+  try {
+    out.bytes.insert(out.bytes.end(), out.buffer.begin(),
+                     out.buffer.begin() + static_cast<std::ptrdiff_t>(count));
+  } catch (...) {  // nothing may be thrown through C
+    room = false;
+  }
+  if (!room) ERREXIT1(info, JERR_OUT_OF_MEMORY, 0);
+  begin_buffer(info);
+}
+
+boolean keep_buffer(j_compress_ptr info) {
+  keep_bytes(info, reinterpret_cast<JpegOutput*>(info->dest)->buffer.size());
+  return TRUE;
+}
+
+void keep_rest(j_compress_ptr info) {
+  const auto& out = *reinterpret_cast<JpegOutput*>(info->dest);
+  keep_bytes(info, out.buffer.size() - out.manager.free_in_buffer);
+}
+
 struct JpegWriter {
   JpegError error;
   jpeg_compress_struct info{};
-  unsigned char* out = nullptr;
-  unsigned long size = 0;
+  JpegOutput out;
 
   JpegWriter() { catch_errors(error, reinterpret_cast<j_common_ptr>(&info)); }
   JpegWriter(const JpegWriter&) = delete;
   JpegWriter& operator=(const JpegWriter&) = delete;
-  ~JpegWriter() {
-    jpeg_destroy_compress(&info);
-    std::free(out);
-  }
+  ~JpegWriter() { jpeg_destroy_compress(&info); }
 
   bool write(const Image& image) {
     if (setjmp(error.back) != 0) return false;
     jpeg_create_compress(&info);
-    jpeg_mem_dest(&info, &out, &size);
+    out.manager.init_destination = begin_buffer;
+    out.manager.empty_output_buffer = keep_buffer;
+    out.manager.term_destination = keep_rest;
+    info.dest = &out.manager;
     info.image_width = static_cast<JDIMENSION>(image.width);
     info.image_height = static_cast<JDIMENSION>(image.height);
     info.input_components = 3;
@@ -273,7 +308,7 @@ std::vector<std::uint8_t> encode_jpeg(const Image& image) {
                 fmt::format("an image of {} × {} pixels cannot be written as JPEG ({}); write PNG",
                             image.width, image.height, writer.error.said));
   }
-  return {writer.out, writer.out + writer.size};
+  return std::move(writer.out.bytes);
 }
 
 }  // namespace contcore

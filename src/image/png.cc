@@ -69,6 +69,10 @@ struct PngReader {
     return true;
   }
 
+  std::size_t width() const { return png_get_image_width(png, info); }
+  std::size_t height() const { return png_get_image_height(png, info); }
+
+  // There must be room for width() × height() pixels.
   bool read_pixels(std::uint8_t* rgb) {
     if (setjmp(error.back) != 0) return false;
     const int colour = png_get_color_type(png, info);
@@ -185,13 +189,19 @@ std::vector<std::uint8_t> encode_png_of(std::size_t width, std::size_t height, s
 }  // namespace
 
 Image decode_png(const ImageSource& file) {
-  // The first part is the header, or libpng takes none of it. Its sizes are looked at before libpng
-  // does, whose own limits say less.
+  // Its sizes are looked at before libpng does, whose own limits say less. It must be the first
+  // part: libpng would take it later too.
+  constexpr std::size_t kBytes = 13;
+  const auto name = file.part(12, 4);
+  if (file.big32(8) != kBytes || std::memcmp(name.data(), "IHDR", name.size()) != 0) {
+    file.damaged("it does not begin with its header");
+  }
   const std::size_t width = file.big32(16);
   const std::size_t height = file.big32(20);
   file.check_size(width, height);
   PngReader reader(file.data(), file.size());
   if (!reader.read_header()) refuse_png(file, reader);
+  if (reader.width() != width || reader.height() != height) file.damaged("it has two sizes");
   file.check_unpacked(width, height, height * png_get_rowbytes(reader.png, reader.info));
   Image image{width, height, std::vector<std::uint8_t>(width * height * 3)};
   if (!reader.read_pixels(image.rgb.data())) refuse_png(file, reader);

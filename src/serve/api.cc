@@ -45,8 +45,8 @@ bool is_own_host(std::string_view host) {
 
 }  // namespace
 
-Api::Api(const ServiceOptions& options, LiveMemory& line, Store& store)
-    : options_(options), live_(line), store_(store), routes_(routes(options.http.body)) {
+Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store)
+    : options_(options), live_(live), store_(store), routes_(routes(options.http.body)) {
   if (options.rate > 0) rate_.emplace(options.rate, std::max(1.0, 2 * options.rate));
   store_.learned_up_to(images_in(*live_.memory()));
   for (const auto& [id, time] : live_.good()) {
@@ -238,8 +238,8 @@ Executor& Api::executor_of(const Route& route) const {
   }
 }
 
-// Work that has waited for its turn is not begun for a client that is gone; what the clerk does is
-// mostly done sooner than asked.
+// Work that has waited for its turn is not begun for a client that is gone; queries are mostly
+// done sooner than asked.
 bool Api::is_for_nobody(const Route& route, const HttpReply& reply) {
   const bool is_much =
       route.where != Where::kQuery || route.handler == &Api::map || route.handler == &Api::outline;

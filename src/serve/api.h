@@ -32,7 +32,7 @@ struct ServiceOptions;
 
 class Api {
  public:
-  Api(const ServiceOptions& options, LiveMemory& line, Store& store);
+  Api(const ServiceOptions& options, LiveMemory& live, Store& store);
   ~Api();
 
   /// For the HTTP server.

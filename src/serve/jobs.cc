@@ -131,7 +131,7 @@ void Job::end_locked(const std::string& state, const std::string& error) {
   set_.reset();
 }
 
-std::optional<std::string> Job::learn(LiveMemory& line, Compute& compute) {
+std::optional<std::string> Job::learn(LiveMemory& live, Compute& compute) {
   const auto progress = [this](double done) {
     const std::lock_guard<std::mutex> lock(mutex_);
     state_.progress = std::max(state_.progress, std::min(done, 1.0));
@@ -139,7 +139,7 @@ std::optional<std::string> Job::learn(LiveMemory& line, Compute& compute) {
   };
   try {
     if (stop_) throw Error(Error::Kind::kCancelled, "stopped");
-    line.learn_batch(set_->view(), state().task, compute, progress);
+    live.learn_batch(set_->view(), state().task, compute, progress);
     end("done", "");
   } catch (const Error& error) {
     const bool cancelled = error.kind() == Error::Kind::kCancelled;

@@ -76,9 +76,9 @@ class Job {
   bool drop(std::chrono::seconds untouched, const std::string& reason);
   bool ended() const;
 
-  /// Learns into the line, if the job is still to be learned. Does not throw. Returns why the disk
-  /// did not take it, if that is why it failed.
-  std::optional<std::string> learn(LiveMemory& line, Compute& compute);
+  /// Learns into the memory, if the job is still to be learned. Does not throw. Returns why the
+  /// disk did not take it, if that is why it failed.
+  std::optional<std::string> learn(LiveMemory& live, Compute& compute);
 
  private:
   void end(const std::string& state, const std::string& error);

@@ -148,7 +148,7 @@ void LiveMemory::begin_journal() {
   journal_->restart(file_.parent());
 }
 
-// The update goes to the spare, which changes places with the current one.
+// The update goes to the back, which changes places with the front.
 bool LiveMemory::publish(const Update& update, Compute& compute) {
   bool result = false;
   try {
@@ -170,7 +170,7 @@ void LiveMemory::publish_whole(std::shared_ptr<Buffer> buffer, std::shared_ptr<B
   back_ = std::move(twin);
 }
 
-// Waits until nobody reads the spare any more, then brings it up to date.
+// Waits until nobody reads the back any more, then brings it up to date.
 void LiveMemory::catch_up(Compute& compute) {
   if (!back_) {
     back_ = std::make_shared<Buffer>(front_->memory.copy());

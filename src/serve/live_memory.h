@@ -99,7 +99,7 @@ class LiveMemory {
   mutable std::condition_variable left_;  // a reader has
   std::shared_ptr<Buffer> front_;
   std::shared_ptr<Buffer> back_;  // none after an update failed: it is copied anew
-  std::vector<Update> behind_;    // updates that the spare has not seen
+  std::vector<Update> behind_;    // updates that the back has not seen
   std::unique_ptr<Journal> journal_;
   std::function<void()> before_checkpoint_;
   std::vector<std::pair<std::int64_t, std::string>> good_;

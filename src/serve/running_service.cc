@@ -7,6 +7,8 @@ namespace {
 ServiceOptions options_of(const ServeOptions& given) {
   ServiceOptions options;
   options.memory = {given.memory, given.backbone, given.settings};
+  options.http.body = kLargestImage;
+  options.version = CONTCORE_VERSION;
   options.address = given.address;
   options.port = given.port;
   if (!given.tokens.empty()) options.tokens = Tokens::read(given.tokens);

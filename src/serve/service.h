@@ -14,6 +14,9 @@
 
 namespace contcore {
 
+/// Largest image that is taken, unless another is asked for.
+inline constexpr std::size_t kLargestImage = std::size_t{32} << 20;
+
 struct ServiceOptions {
   LiveMemoryOptions memory;
   std::string address = "127.0.0.1";

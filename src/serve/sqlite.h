@@ -66,7 +66,7 @@ class Statement {
   std::unique_ptr<sqlite3_stmt, Finalize> statement_;
 };
 
-/// ResetGuard a statement when its rows have been read, also when reading them throws: a statement
+/// Resets a statement when its rows have been read, also when reading them throws: a statement
 /// left in the middle keeps a read transaction open and the log from being folded in.
 class ResetGuard {
  public:

@@ -72,9 +72,12 @@ Error::Kind kind_of(const std::function<void()>& call, std::string* words = null
 
 // Who learns has the file to himself, from opening to the end; others may go on inspecting.
 TEST_F(DetectorTest, HoldsTheFileItLearnsInto) {
-  DetectorOptions settings;
-  settings.backbone = "builtin";
-  settings.geometry = Geometry::parse("96", "none");
+  const auto settings = [] {
+    DetectorOptions options;
+    options.backbone = "builtin";
+    options.geometry = Geometry::parse("96", "none");
+    return options;
+  };
   const std::string memory = path("line.ccm");
   {
     Detector first = Detector::open_to_learn(memory, settings);
@@ -87,7 +90,9 @@ TEST_F(DetectorTest, HoldsTheFileItLearnsInto) {
     EXPECT_EQ(Detector::open(memory).memory().tasks().size(), 1u);
     EXPECT_EQ(kind_of([&] { Detector::open_to_learn(memory, settings); }), Error::Kind::kInput);
   }
-  Detector second = Detector::open_to_learn(memory, settings);
+  Detector second = Detector::open_to_learn(memory, []() -> DetectorOptions {
+    throw Error(Error::Kind::kUsage, "of a memory that is there nothing is asked");
+  });
   EXPECT_FALSE(second.is_new());
   EXPECT_EQ(second.memory().tasks()[0].name, "wood");
 }

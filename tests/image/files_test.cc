@@ -524,6 +524,15 @@ TEST_F(ImageFiles, PartsLongerThanTheFile) {
   EXPECT_SAYS(refusal(png), "cut short");
 }
 
+// Sizes are believed where the pixels are, not where a header usually stands.
+TEST_F(ImageFiles, APngThatBeginsWithSomethingElse) {
+  Bytes png = encode_png(gradient(60, 50));
+  Bytes before;
+  append_chunk(before, "tEXt", {0, 0, 0, 1, 0, 0, 0, 1, 'x'});  // as if it were 1 × 1
+  png.insert(png.begin() + 8, before.begin(), before.end());
+  EXPECT_SAYS(refusal(png), "does not begin with its header");
+}
+
 TEST_F(ImageFiles, AnyBitOfAPngIsGuarded) {
   const Bytes bytes = encode_png(gradient(6, 5));
   for (std::size_t i = 0; i < bytes.size() * 8; ++i) {

@@ -1,5 +1,5 @@
-// Every single call that a save, a lesson, a fold, an opening, an offline learn and a merge make to
-// the file system is failed once, in several ways. What was acknowledged before is there
+// Every single call that a save, a lesson, a checkpoint, an opening, an offline learn and a merge
+// make to the file system is failed once, in several ways. What was acknowledged before is there
 // afterwards, and no half file is ever opened.
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -221,8 +221,8 @@ TEST_F(FaultTest, Lessons) {
   });
 }
 
-TEST_F(FaultTest, Fold) {
-  fail_everywhere("fold", [&](std::size_t& acknowledged) {
+TEST_F(FaultTest, Checkpoint) {
+  fail_everywhere("checkpoint", [&](std::size_t& acknowledged) {
     LiveMemory line(options(), compute_);
     try {
       line.checkpoint(compute_);
