@@ -16,7 +16,9 @@ int exif_orientation(std::span<const std::uint8_t> exif) {
   if (!little && !big) return 1;
   const auto u16 = [&](std::size_t at) -> std::size_t {
     if (at + 2 > exif.size()) return 0;
-    return little ? exif[at] | exif[at + 1] << 8 : exif[at] << 8 | exif[at + 1];
+    const std::size_t first = exif[at];
+    const std::size_t second = exif[at + 1];
+    return little ? first | second << 8 : first << 8 | second;
   };
   const std::size_t directory = little ? u16(4) | u16(6) << 16 : u16(4) << 16 | u16(6);
   const std::size_t entries = u16(directory);
