@@ -105,7 +105,8 @@ class Detector {
 
   /// Writes the memory, whole or not at all. What it took up of a journal is in the file then,
   /// which says so; the journal is the service's to begin anew. Throws Error (kInput) if somebody
-  /// else writes the file.
+  /// else holds the file. What others saved since open() is overwritten: open_to_learn() keeps them
+  /// out.
   void save(const std::string& path) const;
 
   /// A detector with a smaller memory (Memory::shrink) in place of this one's.

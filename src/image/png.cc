@@ -119,7 +119,7 @@ void take_png(png_structp png, png_bytep to, std::size_t size) {
 
 [[noreturn]] void refuse_png(const ImageSource& file, const PngReader& reader) {
   if (reader.cut) file.cut_short();
-  file.undecodable(reader.error.said);
+  file.damaged(reader.error.said);
 }
 
 // ---- Writing ---------------------------------------------------------------------------------

@@ -91,6 +91,26 @@ TiffHandle open_tiff(TiffBytes& bytes) {
 
 // ---- What it says of itself ------------------------------------------------------------------
 
+// Most writers put the directory behind the pixels: of a file that was cut short it is not there,
+// for which libtiff has words of its own.
+void check_directory(const ImageSource& file) {
+  constexpr std::size_t kMostEntries = 4096;
+  const bool little = file.byte(0) == 'I';
+  const auto number = [&](std::size_t at, std::size_t bytes) {
+    const auto from = file.part(at, bytes);
+    std::size_t value = 0;
+    for (std::size_t i = 0; i < bytes; ++i) {
+      value = value << 8 | from[little ? bytes - 1 - i : i];
+    }
+    return value;
+  };
+  const bool big = number(2, 2) == 43;
+  const std::size_t directory = big ? number(8, 8) : number(4, 4);
+  const std::size_t count = big ? 8 : 2;
+  const std::size_t entries = number(directory, count);
+  if (entries <= kMostEntries) file.need(directory + count, entries * (big ? 20 : 12));
+}
+
 struct TiffLayout {
   std::uint32_t width = 0, height = 0;
   std::uint16_t bits = 0, samples = 0, compression = 0, format = 0;
@@ -245,6 +265,7 @@ class TiffPixels {
 }  // namespace
 
 Image decode_tiff(const ImageSource& file) {
+  check_directory(file);
   TiffBytes bytes{file};
   const TiffHandle tiff = open_tiff(bytes);
   if (tiff == nullptr) file.undecodable(bytes.said);

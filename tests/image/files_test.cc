@@ -525,6 +525,17 @@ TEST_F(ImageFiles, PartsLongerThanTheFile) {
 }
 
 // Sizes are believed where the pixels are, not where a header usually stands.
+TEST_F(ImageFiles, SaysWhatIsWrongAndWhatToDo) {
+  // As most writers lay it out: pixels, then the directory, which is gone here.
+  Bytes tiff = {'I', 'I', 42, 0, 0, 4, 0, 0};
+  tiff.resize(500);
+  EXPECT_SAYS(refusal(tiff), "cut short at byte 500; copy or save it again");
+  Bytes png = encode_png(gradient(6, 5));
+  png[png.size() - 20] ^= 1;
+  EXPECT_SAYS(refusal(png), "the PNG is damaged (");
+  EXPECT_SAYS(refusal(png), "copy or save it again");
+}
+
 TEST_F(ImageFiles, APngThatBeginsWithSomethingElse) {
   Bytes png = encode_png(gradient(60, 50));
   Bytes before;
