@@ -457,7 +457,7 @@ TEST_F(ImageFiles, ScansOfATiffAreBounded) {
 
 TEST_F(ImageFiles, WhatPixelsUnpackToIsBounded) {
   EXPECT_SAYS(refusal(encoded({10240, 10240, 16, 6, {}})), "unpacks to 838860800 bytes");
-  EXPECT_SAYS(refusal(encoded({10240, 10240, 8, 6, {}})), "cannot be decoded") << "just allowed";
+  EXPECT_SAYS(refusal(encoded({10240, 10240, 8, 6, {}})), "is damaged") << "just allowed";
   EXPECT_SAYS(refusal(tiff(10240, 10240, 16, 3, Bytes(16, 0), 8)), "unpacks to 629145600 bytes");
   // Of 16 × 65520 pixels, but in tiles of 65536 × 16.
   EXPECT_SAYS(refusal(tiled(16, 65520, 65536, 16)), "unpacks to");
