@@ -12,14 +12,13 @@
 
 namespace contcore {
 
-/// Some rows of a set, in the order named.
+/// Some rows of a set, in the order named: bytes as bytes, others as float32.
 template <typename Indices>
 Vectors gather(VectorView from, const Indices& rows) {
-  Vectors out(rows.size(), from.cols);
-  std::vector<float> scratch(from.cols);
+  Vectors out(rows.size(), from.cols,
+              from.scalar == Scalar::kUint8 ? Scalar::kUint8 : Scalar::kFloat32);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const float* row = from.row(static_cast<std::size_t>(rows[i]), scratch.data());
-    std::copy(row, row + from.cols, out.row(i));
+    out.set_rows(i, from.part(static_cast<std::size_t>(rows[i]), 1));
   }
   return out;
 }

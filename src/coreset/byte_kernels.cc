@@ -99,6 +99,42 @@ void ScanBytes(const BytePoint* const* points, size_t n, const float* tile, size
   }
 }
 
+// Differences of bytes and their products in pairs fit into 16 and 32 bits; a segment's sum too.
+uint64_t ByteSegment(const uint8_t* a, const uint8_t* b, size_t d) {
+  const hn::CappedTag<int16_t, 32> i16;
+  const hn::Rebind<uint8_t, decltype(i16)> u8;
+  const hn::RepartitionToWide<decltype(i16)> sums;
+  const size_t lanes = hn::Lanes(i16);
+  auto low = hn::Zero(sums);
+  auto high = hn::Zero(sums);
+  size_t at = 0;
+  for (; at + lanes <= d; at += lanes) {
+    const auto difference = hn::Sub(hn::PromoteTo(i16, hn::LoadU(u8, a + at)),
+                                    hn::PromoteTo(i16, hn::LoadU(u8, b + at)));
+    low = hn::ReorderWidenMulAccumulate(sums, difference, difference, low, high);
+  }
+  auto sum = static_cast<uint64_t>(hn::GetLane(hn::SumOfLanes(sums, hn::Add(low, high))));
+  for (; at < d; ++at) {
+    const int difference = int{a[at]} - int{b[at]};
+    sum += static_cast<uint64_t>(difference * difference);
+  }
+  return sum;
+}
+
+void ByteDistances(const uint8_t* const* a, size_t na, const uint8_t* const* b, size_t nb, size_t d,
+                   float* out) {
+  constexpr size_t kSegment = 16384;
+  for (size_t i = 0; i < na; ++i) {
+    for (size_t j = 0; j < nb; ++j) {
+      uint64_t sum = 0;
+      for (size_t at = 0; at < d; at += kSegment) {
+        sum += ByteSegment(a[i] + at, b[j] + at, std::min(kSegment, d - at));
+      }
+      out[i * nb + j] = static_cast<float>(sum);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace contcore::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -107,6 +143,12 @@ HWY_AFTER_NAMESPACE();
 namespace contcore::kernels {
 
 HWY_EXPORT(ScanBytes);
+HWY_EXPORT(ByteDistances);
+
+void squared_distances(const std::uint8_t* const* a, std::size_t na, const std::uint8_t* const* b,
+                       std::size_t nb, std::size_t d, float* out) {
+  HWY_DYNAMIC_DISPATCH(ByteDistances)(a, na, b, nb, d, out);
+}
 
 void scan_bytes(const BytePoint* const* points, std::size_t n, const float* tile, std::size_t width,
                 float* values, float* most) {

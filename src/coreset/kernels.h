@@ -14,6 +14,10 @@ namespace contcore::kernels {
 void squared_distances(const float* const* a, std::size_t na, const float* const* b, std::size_t nb,
                        std::size_t d, float* out);
 
+/// The same of bytes.
+void squared_distances(const std::uint8_t* const* a, std::size_t na, const std::uint8_t* const* b,
+                       std::size_t nb, std::size_t d, float* out);
+
 /// out = row − centre, and the canonical squared distance of the two.
 float subtract(const float* row, const float* centre, std::size_t d, float* out);
 

@@ -240,7 +240,7 @@ Vectors Sketch::embed(VectorView vectors, const std::string& name, Compute& comp
   const std::size_t blocks = (vectors.rows + block_rows - 1) / block_rows;
   Vectors differences(compute.threads().count() * kRows,
                       d_ + 16);  // not a power of two: spares the cache
-  Vectors widened(vectors.scalar == Scalar::kFloat16 ? compute.threads().count() * kRows : 0, d_);
+  Vectors widened(vectors.scalar != Scalar::kFloat32 ? compute.threads().count() * kRows : 0, d_);
   Vectors projected(compute.threads().count() * kRows, padded);
   std::vector<double> sums(mean != nullptr ? blocks * d_ : 0, 0.0);
   std::atomic<bool> bad{false};
