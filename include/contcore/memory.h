@@ -92,14 +92,16 @@ struct LearnHow {
 
 class Memory {
  public:
-  /// An empty memory for at most `capacity` vectors (m). Throws Error (kUsage) on a capacity or
-  /// dimension of 0 and on a q outside [0, 1].
-  Memory(std::size_t dimension, std::size_t capacity, const Consolidate& how = {});
+  /// An empty memory for at most `capacity` vectors (m), of float32 or of bytes. Throws Error
+  /// (kUsage) on a capacity or dimension of 0 and on a q outside [0, 1].
+  Memory(std::size_t dimension, std::size_t capacity, const Consolidate& how = {},
+         Scalar scalar = Scalar::kFloat32);
   ~Memory();
   Memory(Memory&&) noexcept;
   Memory& operator=(Memory&&) noexcept;
 
   std::size_t dimension() const;
+  Scalar scalar() const;
   std::size_t capacity() const;
   std::size_t size() const;
   const Consolidate& consolidation() const;
@@ -126,7 +128,7 @@ class Memory {
   ///   S = G_n(Z; B), n = ⌊p·|Z|⌋;   M ← the consolidation of [M; S].
   /// B is what the task has in the memory (share), or the whole memory (paper).
   /// The memory is as before if this throws: kInput on features that are not finite, too large to
-  /// be told from others (norms above 1e18) or of another dimension, and as check_task();
+  /// be told from others (norms above 1e18) or of another dimension or kind, and as check_task();
   /// kCancelled; std::bad_alloc.
   void learn(VectorView features, const LearnHow& how, Compute& compute);
 

@@ -49,8 +49,12 @@ std::string header_of(const std::map<std::string, std::string>& metadata,
   return text;
 }
 
-std::size_t size_of(const std::vector<std::size_t>& shape, std::size_t most) {
-  std::size_t size = 4;  // bytes of a number
+// Bytes of a number of a type that is known here; 0 of another.
+std::size_t number_bytes(const std::string& dtype) {
+  return dtype == "F32" || dtype == "I32" ? 4 : dtype == "U8" ? 1 : 0;
+}
+
+std::size_t size_of(std::size_t size, const std::vector<std::size_t>& shape, std::size_t most) {
   for (const std::size_t n : shape) {
     if (n != 0 && size > most / n) return std::numeric_limits<std::size_t>::max();
     size *= n;
@@ -62,8 +66,11 @@ std::size_t size_of(const std::vector<std::size_t>& shape, std::size_t most) {
 
 std::string write_safetensors(const std::string& path,
                               const std::map<std::string, std::string>& metadata,
-                              const std::vector<TensorView>& tensors,
+                              std::vector<TensorView> tensors,
                               const std::function<void(const std::string&)>& check) {
+  // Bytes last, so that the others begin at a multiple of 4.
+  std::stable_partition(tensors.begin(), tensors.end(),
+                        [](const TensorView& one) { return one.dtype != "U8"; });
   std::string header = header_of(metadata, tensors);
   const std::uint64_t length = header.size();
   if (length > kMostHeader) {
@@ -127,8 +134,8 @@ void Safetensors::parse(const std::string& kind) {
     if (tensor.begin > tensor.end || tensor.end > room) {
       refuse_damaged(path_, "it is cut short, or its header is wrong");
     }
-    const bool known = tensor.dtype == "F32" || tensor.dtype == "I32";
-    if (known && size_of(tensor.shape, room) != tensor.end - tensor.begin) {
+    const std::size_t number = number_bytes(tensor.dtype);
+    if (number != 0 && size_of(number, tensor.shape, room) != tensor.end - tensor.begin) {
       refuse_damaged(path_, fmt::format("the size of '{}' does not fit its shape", name));
     }
     tensors_[name] = std::move(tensor);
@@ -169,9 +176,9 @@ const Safetensors::Tensor& Safetensors::find(const std::string& name, const std:
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) refuse_damaged(path_, fmt::format("'{}' is missing", name));
   const Tensor& tensor = found->second;
-  // The arrays begin at a multiple of 4, so that they can be looked at in place.
+  // Numbers of 4 bytes begin at a multiple of that, so that they can be looked at in place.
   if (tensor.dtype != dtype || tensor.shape.size() != dimensions ||
-      (data_ + tensor.begin) % 4 != 0) {
+      (data_ + tensor.begin) % number_bytes(dtype) != 0) {
     refuse_damaged(path_, fmt::format("'{}' has another type or shape", name));
   }
   shape.rows = tensor.shape[0];
@@ -190,6 +197,16 @@ std::span<const std::int32_t> Safetensors::ints(const std::string& name, Shape& 
   const Tensor& tensor = find(name, "I32", 1, shape);
   return {reinterpret_cast<const std::int32_t*>(bytes_.data() + data_ + tensor.begin),
           (tensor.end - tensor.begin) / 4};
+}
+
+std::span<const std::uint8_t> Safetensors::bytes(const std::string& name, Shape& shape) const {
+  const Tensor& tensor = find(name, "U8", 2, shape);
+  return {bytes_.data() + data_ + tensor.begin, tensor.end - tensor.begin};
+}
+
+bool Safetensors::has(const std::string& name, const std::string& dtype) const {
+  const auto found = tensors_.find(name);
+  return found != tensors_.end() && found->second.dtype == dtype;
 }
 
 }  // namespace contcore

@@ -23,7 +23,7 @@ namespace contcore {
 /// An array to be written. Owns nothing.
 struct TensorView {
   std::string name;
-  std::string dtype;  ///< "F32" or "I32"
+  std::string dtype;  ///< "F32", "I32" or "U8"
   std::vector<std::size_t> shape;
   std::span<const std::byte> bytes;
 
@@ -31,6 +31,8 @@ struct TensorView {
       : name(std::move(n)), dtype("F32"), shape(std::move(s)), bytes(std::as_bytes(values)) {}
   TensorView(std::string n, std::vector<std::size_t> s, std::span<const std::int32_t> values)
       : name(std::move(n)), dtype("I32"), shape(std::move(s)), bytes(std::as_bytes(values)) {}
+  TensorView(std::string n, std::vector<std::size_t> s, std::span<const std::uint8_t> values)
+      : name(std::move(n)), dtype("U8"), shape(std::move(s)), bytes(std::as_bytes(values)) {}
 };
 
 /// Writes a file whole or not at all, and returns its checksum; `check` as write_whole() has it.
@@ -38,7 +40,7 @@ struct TensorView {
 /// text than would be read again.
 std::string write_safetensors(const std::string& path,
                               const std::map<std::string, std::string>& metadata,
-                              const std::vector<TensorView>& tensors,
+                              std::vector<TensorView> tensors,
                               const std::function<void(const std::string&)>& check = {});
 
 /// A file that was read, whole and found sound.
@@ -59,6 +61,9 @@ class Safetensors {
   };
   std::span<const float> floats(const std::string& name, std::size_t dimensions,
                                 Shape& shape) const;
+  std::span<const std::uint8_t> bytes(const std::string& name, Shape& shape) const;  ///< of two
+  /// Whether it is there, of that type.
+  bool has(const std::string& name, const std::string& dtype) const;
   std::span<const std::int32_t> ints(const std::string& name, Shape& shape) const;
 
  private:

@@ -467,12 +467,5 @@ float squared_distance(const std::uint8_t* a, const std::uint8_t* b, std::size_t
   return out;
 }
 
-float squared_distance(VectorView a, std::size_t i, VectorView b, std::size_t j) {
-  if (a.scalar == Scalar::kUint8) return squared_distance(a.byte_row(i), b.byte_row(j), a.cols);
-  std::vector<float> left(a.scalar == Scalar::kFloat32 ? 0 : a.cols);
-  std::vector<float> right(b.scalar == Scalar::kFloat32 ? 0 : b.cols);
-  return squared_distance(a.row(i, left.data()), b.row(j, right.data()), a.cols);
-}
-
 }  // namespace contcore
 #endif  // HWY_ONCE

@@ -96,24 +96,29 @@ FeatureStore::~FeatureStore() {
 }
 
 bool FeatureStore::fits(std::size_t bytes) {
-  if (rows_ * dimension_ * sizeof(float) + bytes > room_) return false;
+  if (this->bytes() + bytes > room_) return false;
   if (!shared_) return true;
   if (!shared_->take_memory(bytes)) return false;
   memory_taken_ += bytes;
   return true;
 }
 
-void FeatureStore::append(const float* rows, std::size_t count) {
-  const std::size_t at = rows_ * dimension_ * sizeof(float);
-  const std::size_t bytes = count * dimension_ * sizeof(float);
-  if (fd_ < 0 && !fits(bytes)) move_to_disk();
-  if (fd_ >= 0) {
-    take_disk(bytes);
-    write(rows, bytes, at);
-  } else {
-    std::memcpy(static_cast<char*>(memory_) + at, rows, bytes);
+void FeatureStore::append(VectorView rows) {
+  if (rows.rows == 0) return;
+  if (rows_ == 0) scalar_ = rows.scalar;
+  if (rows.scalar != scalar_ || rows.cols != dimension_) {
+    throw Error(Error::Kind::kInternal, "features of two kinds in one store");
   }
-  rows_ += count;
+  const std::size_t at = bytes();
+  const std::size_t more = rows.bytes();
+  if (fd_ < 0 && !fits(more)) move_to_disk();
+  if (fd_ >= 0) {
+    take_disk(more);
+    write(rows.data, more, at);
+  } else {
+    std::memcpy(static_cast<char*>(memory_) + at, rows.data, more);
+  }
+  rows_ += rows.rows;
 }
 
 void FeatureStore::move_to_disk() {
@@ -126,10 +131,9 @@ void FeatureStore::move_to_disk() {
                     "written, or raise --memory-limit",
                     folder_, std::strerror(errno)));
   }
-  const std::size_t bytes = rows_ * dimension_ * sizeof(float);
   try {
-    take_disk(bytes);
-    write(memory_, bytes, 0);
+    take_disk(bytes());
+    write(memory_, bytes(), 0);
   } catch (...) {
     ::close(std::exchange(fd_, -1));  // the rows are where they were
     throw;
@@ -169,15 +173,15 @@ void FeatureStore::write(const void* data, std::size_t bytes, std::size_t at) {
 }
 
 VectorView FeatureStore::view() {
-  if (fd_ < 0) return {static_cast<const float*>(memory_), rows_, dimension_};
+  if (fd_ < 0) return {memory_, rows_, dimension_, scalar_};
   if (mapped_ != nullptr) ::munmap(mapped_, mapped_bytes_);
-  mapped_bytes_ = rows_ * dimension_ * sizeof(float);
+  mapped_bytes_ = bytes();
   mapped_ = ::mmap(nullptr, mapped_bytes_, PROT_READ, MAP_SHARED, fd_, 0);
   if (mapped_ == MAP_FAILED) {
     mapped_ = nullptr;
     throw std::bad_alloc();
   }
-  return {static_cast<const float*>(mapped_), rows_, dimension_};
+  return {mapped_, rows_, dimension_, scalar_};
 }
 
 }  // namespace contcore

@@ -32,9 +32,10 @@ class FeatureRoom {
   std::size_t disk_taken_ = 0;
 };
 
-/// Rows are appended, then looked at as one set of vectors. Up to `memory` bytes they stay in
-/// memory; beyond, all of them move to a nameless file in $TMPDIR (or /var/tmp), which is gone when
-/// this object or the process is. A room that is shared with others bounds both.
+/// Rows are appended, of one kind (float32 or bytes), then looked at as one set of vectors. Up to
+/// `memory` bytes they stay in memory; beyond, all of them move to a nameless file in $TMPDIR (or
+/// /var/tmp), which is gone when this object or the process is. A room that is shared with others
+/// bounds both.
 class FeatureStore {
  public:
   FeatureStore(std::size_t dimension, std::size_t memory,
@@ -44,7 +45,7 @@ class FeatureStore {
   FeatureStore& operator=(const FeatureStore&) = delete;
 
   /// Throws Error (kInput) naming the folder when its disk is full, or the room on it.
-  void append(const float* rows, std::size_t count);
+  void append(VectorView rows);
 
   std::size_t rows() const { return rows_; }
   bool on_disk() const { return fd_ >= 0; }
@@ -59,8 +60,11 @@ class FeatureStore {
   void take_disk(std::size_t bytes);
   void write(const void* data, std::size_t bytes, std::size_t at);
 
+  std::size_t bytes() const { return rows_ * dimension_ * bytes_of(scalar_); }
+
   std::size_t dimension_;
-  std::size_t room_;  // bytes of memory_
+  Scalar scalar_ = Scalar::kFloat32;  // of the first rows
+  std::size_t room_;                  // bytes of memory_
   void* memory_ = nullptr;
   std::size_t rows_ = 0;
   std::string folder_;

@@ -13,12 +13,12 @@ TrainingSetBuilder::TrainingSetBuilder(std::size_t dimension, std::size_t memory
     : features_(dimension, memory, room), held_(dimension, held_memory, room) {}
 
 void TrainingSetBuilder::learn(VectorView patches) {
-  features_.append(patches.row(0, nullptr), patches.rows);
+  features_.append(patches);
   ++images_;
 }
 
 void TrainingSetBuilder::hold_out(VectorView patches) {
-  held_.append(patches.row(0, nullptr), patches.rows);
+  held_.append(patches);
   held_ends_.push_back(held_.rows());
 }
 

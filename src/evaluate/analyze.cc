@@ -103,7 +103,7 @@ std::vector<Bound> analyze_bound(const EvaluationOptions& data, const BoundOptio
   for (std::size_t c = 0; c < most; ++c) {
     const auto features = parts.train(c, compute, {});
     const VectorView view = features->vectors.view();
-    all.append(view.row(0, nullptr), view.rows);
+    all.append(view);
     ends.push_back(all.rows());
     report(progress, 0.5 * static_cast<double>(c + 1) / static_cast<double>(most));
   }

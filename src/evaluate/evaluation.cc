@@ -125,7 +125,7 @@ Evaluation::State::Task Evaluation::State::task(std::size_t t, Compute& compute,
   task.together = std::make_unique<FeatureStore>(dimension, machine_memory() / 4);
   for (const auto& one : task.classes) {
     const VectorView view = one->vectors.view();
-    if (view.rows > 0) task.together->append(view.row(0, nullptr), view.rows);
+    task.together->append(view);
   }
   features.all = task.together->view();
   return task;

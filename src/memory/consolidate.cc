@@ -16,14 +16,11 @@ std::vector<float> nearest_squared(VectorView joined, Compute& compute, const Pr
   const NearestIndex index(joined, compute, "memory");
   const NearestResult found = index.search(joined, 2, compute, "memory", progress);
   std::vector<float> squared(joined.rows);
-  const float* values = static_cast<const float*>(joined.data);
   for (std::size_t i = 0; i < joined.rows; ++i) {
     // The vector itself is one of the two, unless two others coincide with it.
     const std::int64_t self = static_cast<std::int64_t>(i);
     const std::int64_t other = found.ids[2 * i] == self ? found.ids[2 * i + 1] : found.ids[2 * i];
-    squared[i] =
-        squared_distance(values + i * joined.cols,
-                         values + static_cast<std::size_t>(other) * joined.cols, joined.cols);
+    squared[i] = squared_distance(joined, i, joined, static_cast<std::size_t>(other));
   }
   return squared;
 }

@@ -13,7 +13,11 @@
 namespace contcore {
 
 struct Contents {
-  Contents(std::size_t dimension, std::size_t m) : capacity(m), store(dimension) {}
+  Contents(std::size_t dimension, std::size_t m, Scalar scalar)
+      : capacity(m), store(dimension, scalar) {}
+  /// None yet, of the same kind as another's.
+  explicit Contents(const VectorStore& like, std::size_t m)
+      : Contents(like.dimension(), m, like.scalar()) {}
 
   std::size_t capacity;
   /// Whether any prefix of the order is a greedy coreset (paper).
@@ -62,6 +66,7 @@ void pass_slack(VectorStore& store, float from, float squared, std::uint32_t to)
 void check_reach(const float* vector, std::size_t dimension, const std::string& name);
 template <typename Indices>
 void check_reach(VectorView vectors, const Indices& rows, const std::string& name) {
+  if (vectors.scalar == Scalar::kUint8) return;  // bytes never are
   std::vector<float> scratch(vectors.cols);
   for (const auto i : rows) {
     check_reach(vectors.row(static_cast<std::size_t>(i), scratch.data()), vectors.cols, name);

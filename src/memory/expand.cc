@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <queue>
+#include <span>
 
-#include "coreset/kernels.h"
+#include "coreset/row_distances.h"
 #include "memory/farthest_first.h"
 
 namespace contcore {
@@ -12,15 +13,12 @@ namespace contcore {
 Expansion expand_few(VectorView points, const std::vector<float>& squared, std::size_t n,
                      const std::vector<float>& beyond) {
   Expansion result;
-  std::vector<float> scratch(points.cols);
-  std::vector<const float*> rows(points.rows);
-  for (std::size_t i = 0; i < points.rows; ++i) rows[i] = points.row(i, scratch.data());
   // Distances only ever fall, so a point is measured against the latest picks when it is at the
   // top, and not before.
   std::priority_queue<FarthestFirst> heap;
   for (std::uint32_t i = 0; i < points.rows; ++i) heap.push({squared[i], i});
   std::vector<std::uint32_t> seen(points.rows, 0);  // how many picks it was measured against
-  std::vector<const float*> picked;
+  std::vector<std::uint32_t>& picked = result.picks;
   std::vector<float> to_picks(n);
   for (;;) {
     FarthestFirst top = heap.top();
@@ -28,8 +26,8 @@ Expansion expand_few(VectorView points, const std::vector<float>& squared, std::
     if (from < picked.size()) {
       heap.pop();
       const std::size_t count = picked.size() - from;
-      kernels::squared_distances(&rows[top.at], 1, &picked[from], count, points.cols,
-                                 to_picks.data());
+      squared_distances(points, {&top.at, 1}, points, std::span(picked).subspan(from),
+                        to_picks.data());
       top.squared =
           std::min(top.squared, *std::min_element(to_picks.data(), to_picks.data() + count));
       from += static_cast<std::uint32_t>(count);
@@ -37,14 +35,13 @@ Expansion expand_few(VectorView points, const std::vector<float>& squared, std::
       continue;
     }
     const float far = std::sqrt(top.squared);
-    const std::size_t i = result.picks.size();
+    const std::size_t i = picked.size();
     if (i == n || top.squared == 0 || (!beyond.empty() && far <= beyond[i])) {
       result.covering_radius = far;
       return result;
     }
-    result.picks.push_back(top.at);
+    picked.push_back(top.at);
     result.radii.push_back(far);
-    picked.push_back(rows[top.at]);
   }
 }
 

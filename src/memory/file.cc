@@ -1,6 +1,6 @@
 // A memory's file: safetensors (base/safetensors.h) with these arrays, n vectors of D numbers,
 //
-//   vectors              F32 n × D   the memory, in its order
+//   vectors              F32 n × D   the memory, in its order; or U8, of bytes
 //   origin               I32 n       the task each came from, a number in "tasks"
 //   radius               F32 n       its distance to the rest when expansion took it
 //   slack                F32 n       the certificate's radius around it (docs/method.md)
@@ -174,6 +174,13 @@ class Reader {
 
   Vectors vectors(const std::string& name, std::size_t cols) const {
     Safetensors::Shape shape;
+    if (file_.has(name, "U8")) {
+      const std::span<const std::uint8_t> values = file_.bytes(name, shape);
+      if (cols != 0 && shape.cols != cols) wrong(name);
+      Vectors out(shape.rows, shape.cols, Scalar::kUint8);
+      std::copy(values.begin(), values.end(), out.byte_data());
+      return out;
+    }
     const std::span<const float> values = file_.floats(name, 2, shape);
     if (cols != 0 && shape.cols != cols) wrong(name);
     for (const float value : values) {
@@ -264,9 +271,13 @@ std::string Memory::save(const std::string& path, const std::string& journal) co
                                error.what()));
     }
   };
+  const TensorView vectors =
+      scalar() == Scalar::kUint8
+          ? TensorView("vectors", {n, d}, std::span(all.vectors.byte_data(), n * d))
+          : TensorView("vectors", {n, d}, std::span(all.vectors.data(), n * d));
   return write_safetensors(
       path, text,
-      {{"vectors", {n, d}, std::span<const float>(all.vectors.data(), n * d)},
+      {vectors,
        {"origin", {n}, std::span<const std::int32_t>(all.origin)},
        {"radius", {n}, std::span<const float>(all.radius)},
        {"slack", {n}, std::span<const float>(all.slack)},
@@ -299,7 +310,8 @@ Memory Memory::open(const std::string& path, Saved* saved) {
   }
   // An array without rows may claim any number of columns.
   if (dimension == 0 || dimension > kMostDimension) reader.wrong("vectors");
-  auto state = std::make_unique<State>(dimension, static_cast<std::size_t>(capacity), how);
+  auto state = std::make_unique<State>(dimension, static_cast<std::size_t>(capacity), how,
+                                       entries.vectors.scalar());
   Contents& contents = *state->contents;
   contents.greedy_order = reader.text("greedy_order") == "yes";
   try {

@@ -15,15 +15,28 @@
 namespace contcore {
 namespace {
 
-void check(VectorView features, const LearnHow& how, std::size_t dimension) {
+const char* kind_of(Scalar scalar) { return scalar == Scalar::kUint8 ? "bytes" : "floats"; }
+
+// Throws unless the vectors are of the memory's dimension and kind.
+void check_kind(VectorView vectors, const Memory& memory, const std::string& name) {
+  if (vectors.cols != memory.dimension()) {
+    throw Error(Error::Kind::kInput, fmt::format("{} have {} dimensions, the memory {}", name,
+                                                 vectors.cols, memory.dimension()));
+  }
+  const std::string kinds[] = {kind_of(vectors.scalar), kind_of(memory.scalar())};
+  if (kinds[0] != kinds[1]) {
+    throw Error(Error::Kind::kInput,
+                fmt::format("{} are {}, but the memory holds {}; make them as those it learned "
+                            "were made, or learn into a new memory",
+                            name, kinds[0], kinds[1]));
+  }
+}
+
+void check(VectorView features, const LearnHow& how, const Memory& memory) {
   if (features.rows == 0) {
     throw Error(Error::Kind::kInput, fmt::format("task '{}': no features to learn from", how.task));
   }
-  if (features.cols != dimension) {
-    throw Error(Error::Kind::kInput,
-                fmt::format("task '{}': the features have {} dimensions, the memory {}", how.task,
-                            features.cols, dimension));
-  }
+  check_kind(features, memory, fmt::format("task '{}': the features", how.task));
   if (!(how.p > 0 && how.p <= 1)) {
     throw Error(Error::Kind::kUsage,
                 fmt::format("p is {}; it must be above 0, and at most 1", how.p));
@@ -72,6 +85,11 @@ void check_alike(const Memory& a, const Memory& b) {
                 fmt::format("the memories differ in dimension ({} and {}) and cannot be merged",
                             a.dimension(), b.dimension()));
   }
+  if (a.scalar() != b.scalar()) {
+    throw Error(Error::Kind::kInput,
+                fmt::format("one memory holds {}, the other {}; they cannot be merged",
+                            kind_of(a.scalar()), kind_of(b.scalar())));
+  }
   const std::string rules[] = {a.consolidation().name(), b.consolidation().name()};
   if (rules[0] != rules[1]) {
     throw Error(Error::Kind::kInput,
@@ -93,7 +111,7 @@ void check_alike(const Memory& a, const Memory& b) {
 
 }  // namespace
 
-Memory::Memory(std::size_t dimension, std::size_t capacity, const Consolidate& how) {
+Memory::Memory(std::size_t dimension, std::size_t capacity, const Consolidate& how, Scalar scalar) {
   if (dimension == 0 || capacity == 0 || capacity > VectorStore::kMostVectors) {
     throw Error(
         Error::Kind::kUsage,
@@ -105,7 +123,7 @@ Memory::Memory(std::size_t dimension, std::size_t capacity, const Consolidate& h
   if (!(how.q >= 0 && how.q <= 1)) {
     throw Error(Error::Kind::kUsage, fmt::format("q is {}; it must be from 0 to 1", how.q));
   }
-  state_ = std::make_unique<State>(dimension, capacity, how);
+  state_ = std::make_unique<State>(dimension, capacity, how, scalar);
 }
 
 Memory::Memory(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -114,6 +132,7 @@ Memory::Memory(Memory&&) noexcept = default;
 Memory& Memory::operator=(Memory&&) noexcept = default;
 
 std::size_t Memory::dimension() const { return state_->contents->store.dimension(); }
+Scalar Memory::scalar() const { return state_->contents->store.scalar(); }
 std::size_t Memory::capacity() const { return state_->contents->capacity; }
 std::size_t Memory::size() const { return state_->contents->store.size(); }
 const Consolidate& Memory::consolidation() const { return state_->how; }
@@ -143,16 +162,16 @@ double Memory::certificate() const { return state_->rule->certificate(*state_->c
 void Memory::check_task(const std::string& task) const { check_name(tasks(), task); }
 
 void Memory::learn(VectorView features, const LearnHow& how, Compute& compute) {
-  check(features, how, dimension());
+  check(features, how, *this);
   check_task(how.task);
   state_->contents = state_->rule->learn(*state_->contents, features, how, compute);
 }
 
 void Memory::learn_online(VectorView features, const LearnHow& how, Compute& compute) {
-  check(features, how, dimension());
+  check(features, how, *this);
   check_task(how.task);
   const bool worth = state_->rule->worth_online(*state_->contents, picks_of(how.p, features.rows));
-  const bool in_place = worth && features.scalar == Scalar::kFloat32;
+  const bool in_place = worth && features.scalar == scalar();
   if (!in_place) return learn(features, how, compute);
   state_->rule->learn_online(*state_->contents, features, how, compute);
 }
@@ -161,11 +180,12 @@ std::vector<float> Memory::distances(VectorView patches, Compute& compute) const
   if (size() == 0) {
     throw Error(Error::Kind::kInput, "the memory is empty; learn good images first");
   }
+  check_kind(patches, *this, "the patches");
   return state_->contents->store.index(compute).distances(patches, compute);
 }
 
 Memory Memory::shrink(std::size_t count, Compute& compute) const {
-  Memory smaller(dimension(), count, state_->how);
+  Memory smaller(dimension(), count, state_->how, scalar());
   smaller.source = source;
   Contents& next = *smaller.state_->contents;
   next.tasks = tasks();
@@ -177,7 +197,7 @@ Memory Memory::shrink(std::size_t count, Compute& compute) const {
 }
 
 Memory Memory::copy() const {
-  Memory same(dimension(), capacity(), state_->how);
+  Memory same(dimension(), capacity(), state_->how, scalar());
   same.source = source;
   Contents& next = *same.state_->contents;
   const Contents& now = *state_->contents;
@@ -190,7 +210,7 @@ Memory Memory::copy() const {
 
 Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Compute& compute) {
   check_alike(a, b);
-  Memory merged(a.dimension(), capacity, a.state_->how);
+  Memory merged(a.dimension(), capacity, a.state_->how, a.scalar());
   merged.source = a.source;
   Contents& next = *merged.state_->contents;
   next.tasks = a.tasks();

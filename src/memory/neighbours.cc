@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "contcore/distance.h"
-#include "coreset/kernels.h"
+#include "coreset/row_distances.h"
 
 namespace contcore {
 namespace {
@@ -24,15 +25,14 @@ Neighbours::Neighbours(const Vectors& slots)
 
 void Neighbours::start(const SlotIndex& index, std::size_t count, Compute& compute) {
   const std::size_t k = kShort + 2;  // the vector itself, and one more whose distance is the bound
-  const std::vector<std::uint32_t> found =
-      index.nearest({slots_->data(), count, slots_->cols()}, k, compute);
+  const std::vector<std::uint32_t> found = index.nearest(slots_->view().part(0, count), k, compute);
   compute.threads().run(count, [&](std::size_t i, std::size_t) {
     std::vector<Near>& list = lists_[i];
     for (std::size_t j = 0; j < k; ++j) {
       const std::uint32_t other = found[i * k + j];
       if (other == SlotIndex::kNone || other == i) continue;
-      list.push_back({squared_distance(slots_->row(i), slots_->row(other), slots_->cols()), other,
-                      stamps_[other]});
+      list.push_back(
+          {squared_distance(slots_->view(), i, slots_->view(), other), other, stamps_[other]});
     }
     if (count <= k) return;
     bounds_[i] = list.back().squared;
@@ -44,16 +44,13 @@ std::vector<float> Neighbours::all_distances(const std::vector<std::uint32_t>& f
                                              const std::vector<std::uint32_t>& to,
                                              Compute& compute) const {
   const std::size_t n = from.size();
-  std::vector<const float*> a(n);
-  for (std::size_t i = 0; i < n; ++i) a[i] = slots_->row(from[i]);
   std::vector<float> squared(n * to.size());
   compute.threads().run((to.size() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
     const std::size_t first = block * kBlock;
     const std::size_t many = std::min(kBlock, to.size() - first);
-    const float* b[kBlock];
-    for (std::size_t j = 0; j < many; ++j) b[j] = slots_->row(to[first + j]);
     std::vector<float> out(n * many);
-    kernels::squared_distances(a.data(), n, b, many, slots_->cols(), out.data());
+    squared_distances(slots_->view(), from, slots_->view(), std::span(to).subspan(first, many),
+                      out.data());
     for (std::size_t i = 0; i < n; ++i) {
       std::copy_n(out.data() + i * many, many, squared.data() + i * to.size() + first);
     }

@@ -45,7 +45,7 @@ class PaperRule : public Rule {
     const GreedyResult expansion = greedy_sample(features, all.vectors.view(), options, compute);
     check_reach(features, expansion.picks, options.points_name);
 
-    auto next = std::make_unique<Contents>(now.store.dimension(), now.capacity);
+    auto next = std::make_unique<Contents>(now.store, now.capacity);
     next->tasks = now.tasks;
     const std::int32_t task = next->add_task(how.task);
     const std::size_t picked = expansion.picks.size();

@@ -9,7 +9,7 @@
 
 #include "base/rows.h"
 #include "contcore/distance.h"
-#include "coreset/kernels.h"
+#include "coreset/row_distances.h"
 #include "coreset/sketch.h"
 
 namespace contcore {
@@ -56,7 +56,7 @@ void search_parents(VectorStore& store, std::int32_t task, Orphans& orphans, Com
     const std::uint32_t slot = own[places[i]];
     store.parent()[slot] = *first;
     store.radius()[slot] =
-        std::sqrt(squared_distance(store.vector(slot), store.vector(*first), store.dimension()));
+        std::sqrt(squared_distance(store.vectors(), slot, store.vectors(), *first));
   }
   orphans.places = std::move(rest);
 }
@@ -65,18 +65,16 @@ void measure_parents(VectorStore& store, const Orphans& orphans, Compute& comput
   constexpr std::size_t kAtOnce = 16;  // a kernel makes the most of several vectors at once
   const std::vector<std::uint32_t>& own = orphans.own;
   const std::vector<std::uint32_t>& places = orphans.places;
-  std::vector<const float*> rows(own.size());
-  for (std::size_t k = 0; k < own.size(); ++k) rows[k] = store.vector(own[k]);
   compute.threads().run(
       (places.size() + kAtOnce - 1) / kAtOnce, [&](std::size_t block, std::size_t) {
         const std::size_t begin = block * kAtOnce;
         const std::size_t n = std::min(kAtOnce, places.size() - begin);
-        const std::vector<const float*> asked =
-            choose(rows, std::vector<std::uint32_t>(&places[begin], &places[begin] + n));
+        const std::vector<std::uint32_t> asked =
+            choose(own, std::vector<std::uint32_t>(&places[begin], &places[begin] + n));
         const std::size_t most = places[begin + n - 1];
         std::vector<float> squared(n * most);
-        kernels::squared_distances(asked.data(), n, rows.data(), most, store.dimension(),
-                                   squared.data());
+        squared_distances(store.vectors(), asked, store.vectors(), std::span(own).first(most),
+                          squared.data());
         for (std::size_t i = 0; i < n; ++i) {
           const float* row = squared.data() + i * most;
           const std::uint32_t k = places[begin + i];

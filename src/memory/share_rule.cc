@@ -94,7 +94,7 @@ class ShareRule : public Rule {
   std::unique_ptr<Contents> learn(const Contents& now, VectorView features, const LearnHow& how,
                                   Compute& compute) const override {
     const std::size_t dimension = now.store.dimension();
-    auto next = std::make_unique<Contents>(dimension, now.capacity);
+    auto next = std::make_unique<Contents>(now.store, now.capacity);
     next->tasks = now.tasks;
     const std::int32_t task = next->add_task(how.task);
     TaskRecord& record = next->tasks[static_cast<std::size_t>(task)];

@@ -12,8 +12,10 @@
 namespace contcore {
 
 struct Memory::State {
-  State(std::size_t dimension, std::size_t capacity, const Consolidate& by)
-      : how(by), rule(make_rule(by)), contents(std::make_unique<Contents>(dimension, capacity)) {}
+  State(std::size_t dimension, std::size_t capacity, const Consolidate& by, Scalar scalar)
+      : how(by),
+        rule(make_rule(by)),
+        contents(std::make_unique<Contents>(dimension, capacity, scalar)) {}
 
   Consolidate how;
   std::unique_ptr<const Rule> rule;

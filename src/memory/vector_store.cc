@@ -21,10 +21,9 @@ Entries Entries::part(const std::vector<std::uint32_t>& places) const {
 }
 
 void Entries::append(const Entries& more) {
-  const std::size_t cols = more.vectors.cols();
-  Vectors all(vectors.rows() + more.vectors.rows(), cols);
-  std::copy_n(vectors.data(), vectors.rows() * cols, all.data());
-  std::copy_n(more.vectors.data(), more.vectors.rows() * cols, all.row(vectors.rows()));
+  Vectors all(vectors.rows() + more.vectors.rows(), more.vectors.cols(), more.vectors.scalar());
+  all.set_rows(0, vectors.view());
+  all.set_rows(vectors.rows(), more.vectors.view());
   vectors = std::move(all);
   origin.insert(origin.end(), more.origin.begin(), more.origin.end());
   radius.insert(radius.end(), more.radius.begin(), more.radius.end());
@@ -83,9 +82,9 @@ void VectorStore::reserve(std::size_t n, std::size_t capacity) {
 
 void VectorStore::compact(std::size_t rows) {
   const std::vector<std::uint32_t>& order = columns_.order;
-  Vectors moved(std::max(rows, order.size()), dimension_);
+  Vectors moved(std::max(rows, order.size()), dimension_, scalar());
   for (std::size_t i = 0; i < order.size(); ++i) {
-    std::copy_n(slots_.row(order[i]), dimension_, moved.row(i));
+    moved.set_rows(i, slots_.view().part(order[i], 1));
   }
   const auto with_room = [&](auto values) {
     values.resize(moved.rows());
@@ -115,7 +114,7 @@ std::vector<std::uint32_t> VectorStore::add(VectorView features,
   for (std::size_t i = 0; i < picks.size(); ++i) {
     const std::uint32_t slot = columns_.free.back();
     columns_.free.pop_back();
-    std::copy_n(features.row(picks[i], nullptr), dimension_, slots_.row(slot));
+    slots_.set_rows(slot, features.part(picks[i], 1));
     columns_.origin[slot] = task;
     columns_.radius[slot] = radii[i];
     columns_.slack[slot] = slack;
@@ -156,10 +155,8 @@ VectorStore::Nearest VectorStore::nearest(VectorView patches, Compute& compute,
   Nearest result;
   result.slots = searched.nearest(patches, 1, compute);
   result.squared.resize(patches.rows);
-  std::vector<float> scratch(dimension_);
   for (std::size_t i = 0; i < patches.rows; ++i) {
-    result.squared[i] =
-        squared_distance(patches.row(i, scratch.data()), slots_.row(result.slots[i]), dimension_);
+    result.squared[i] = squared_distance(patches, i, slots_.view(), result.slots[i]);
   }
   return result;
 }

@@ -42,16 +42,17 @@ class VectorStore {
   static constexpr std::size_t kMostVectors = std::size_t{1} << 31;
   static constexpr std::uint32_t kNoParent = ~std::uint32_t{0};
 
-  explicit VectorStore(std::size_t dimension) : dimension_(dimension), slots_(0, dimension) {}
+  VectorStore(std::size_t dimension, Scalar scalar)
+      : dimension_(dimension), slots_(0, dimension, scalar) {}
   VectorStore(const VectorStore&) = delete;
   VectorStore& operator=(const VectorStore&) = delete;
 
   std::size_t dimension() const { return dimension_; }
+  Scalar scalar() const { return slots_.scalar(); }
   std::size_t size() const { return columns_.order.size(); }
   std::size_t slots() const { return slots_.rows(); }
   /// Slots, in the memory's order.
   const std::vector<std::uint32_t>& order() const { return columns_.order; }
-  const float* vector(std::uint32_t slot) const { return slots_.row(slot); }
   VectorView vectors() const { return slots_.view(); }
 
   // Of each slot.
@@ -81,7 +82,7 @@ class VectorStore {
   /// Puts the vectors into the slots 0, 1, 2, … in their order, with room for `rows`.
   void compact(std::size_t rows);
 
-  /// Picks of some features (float32) take free slots, at the end of the order. Returns the slots.
+  /// Picks of some features take free slots, at the end of the order. Returns the slots.
   std::vector<std::uint32_t> add(VectorView features, std::span<const std::uint32_t> picks,
                                  std::span<const float> radii, std::int32_t task, float slack,
                                  Compute& compute);

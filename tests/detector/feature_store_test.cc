@@ -40,7 +40,7 @@ TEST(FeatureStore, HoldsTheSameInMemoryAndOnDisk) {
     FeatureStore store(kDimension, memory);
     std::size_t count = 0;
     for (const std::size_t n : {1U, 7U, 300U, 1U, 2000U}) {
-      store.append(rows(count, n).data(), n);
+      store.append({rows(count, n).data(), n, kDimension});
       count += n;
       check(store, count);
     }
@@ -53,7 +53,7 @@ TEST(FeatureStore, NamesTheFolderThatCannotBeWritten) {
   FeatureStore store(kDimension, 0);
   const std::vector<float> some = rows(0, 100);
   try {
-    store.append(some.data(), 100);
+    store.append({some.data(), 100, kDimension});
     ADD_FAILURE() << "wrote to a folder that is not there";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), Error::Kind::kInput);
@@ -64,14 +64,14 @@ TEST(FeatureStore, NamesTheFolderThatCannotBeWritten) {
 
 TEST(FeatureStore, SaysWhenTheDiskIsFull) {
   FeatureStore store(kDimension, 0);
-  store.append(rows(0, 64).data(), 64);
+  store.append({rows(0, 64).data(), 64, kDimension});
   rlimit old{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{64 * kDimension * 4, old.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   const std::vector<float> more = rows(64, 64);
-  EXPECT_THROW(store.append(more.data(), 64), Error);
+  EXPECT_THROW(store.append({more.data(), 64, kDimension}), Error);
   ::setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, handler);
   check(store, 64);

@@ -57,7 +57,7 @@ TEST(VectorStoreTest, IsAListWhateverComesAndGoes) {
   naive::Dice dice(7);
   Compute compute(2);
   for (int round = 0; round < 20; ++round) {
-    VectorStore store(kDimension);
+    VectorStore store(kDimension, Scalar::kFloat32);
     std::vector<Row> rows;
     for (int step = 0; step < 40; ++step) {
       const VectorStore::Columns before = store.columns();
@@ -117,7 +117,7 @@ TEST(VectorStoreTest, ParentsFollowTheirVectors) {
   entries.radius = {9, 2, 1, 1};
   entries.slack = {0, 0, 0, 0};
   constexpr std::uint32_t kNone = VectorStore::kNoParent;
-  VectorStore store(1);
+  VectorStore store(1, Scalar::kFloat32);
   store.assign(std::move(entries), {kNone, 0, 1, 2});
   store.keep({0, 2, 3}, {1});
   EXPECT_EQ(store.parent()[2], kNone);  // its parent is gone
