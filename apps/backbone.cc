@@ -276,8 +276,7 @@ void run_quantize(const BackboneCommand& command) {
   const Backbone after = Backbone::of_bytes(command.out, network.bytes, command.layers);
   PatchEmbedding embedding;
   embedding.dimension = 512;
-  const FeatureError error =
-      feature_error(before, after, embedding, images, kImagesCompared, compute);
+  const FeatureError error = feature_error(before, after, embedding, images, kImagesCompared);
   outputs.write(command.out, [&](const std::string& file) {
     const std::span<const std::byte> part = std::as_bytes(std::span(network.bytes));
     write_whole(file, std::array{part});

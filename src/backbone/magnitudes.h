@@ -23,6 +23,11 @@ class Magnitudes {
     for (std::size_t i = whole; i < values.size(); ++i) count(values[i], 0);
   }
 
+  void add(const Magnitudes& other) {
+    for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+    negative_ |= other.negative_;
+  }
+
   std::uint64_t count() const { return below(kSteps); }
   bool finite() const { return count() == below(kInfinity); }
   /// Whether there was a number below zero.

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 
 #include "backbone/builtin.h"
@@ -31,6 +33,7 @@ constexpr std::size_t kImages = 60;
 constexpr std::size_t kSide = 384;
 constexpr std::uint64_t kSeed = 8;
 constexpr double kPart = 0.9999;  // of the values that must not saturate
+constexpr std::size_t kMostLanes = 8;
 constexpr std::size_t kLargestScaleFile = 4096;
 
 void tell(const Notice& notice, const std::string& what) {
@@ -57,17 +60,22 @@ NetworkInput calibration_input(const Backbone& backbone, const Image& image) {
   return prepare(image, geometry);
 }
 
-// Calls use(maps) for each image, one after the other, each spread over all threads: the maps of
-// all tensors of a network take much memory.
+// Calls use(maps, lane) for each image, up to kMostLanes of them at a time, a thread for each: the
+// maps of all tensors of a network take much memory, and a thread alone never waits for others.
 template <typename Use>
 void run_images(const Backbone& backbone, const CalibrationImages& images, Compute& compute,
                 const Progress& progress, const Use& use) {
-  auto runner = backbone.runner();
-  for (std::size_t i = 0; i < images.count; ++i) {
-    report_part(progress, i, images.count);
-    const NetworkInput input = calibration_input(backbone, images.image(i));
-    use(runner.run(input.chw, input.height, input.width, compute));
-  }
+  std::atomic<std::size_t> next = 0;
+  const std::size_t lanes = std::min({compute.threads().count(), kMostLanes, images.count});
+  compute.threads().run(lanes, [&](std::size_t lane, std::size_t worker) {
+    Compute one(1);
+    auto runner = backbone.runner();
+    for (std::size_t i = next++; i < images.count; i = next++) {
+      if (worker == 0) report_part(progress, i, images.count);  // the calling thread
+      const NetworkInput input = calibration_input(backbone, images.image(i));
+      use(runner.run(input.chw, input.height, input.width, one), lane);
+    }
+  });
   report_part(progress, images.count, images.count);
 }
 
@@ -75,14 +83,29 @@ std::span<const float> values_of(const FeatureMap& map) {
   return {map.data, map.channels * map.height * map.width};
 }
 
+std::vector<float> embedded(const std::vector<FeatureMap>& maps, const PatchEmbedding& how) {
+  Compute one(1);
+  std::vector<float> vectors(maps[0].height * maps[0].width * how.dimension);
+  embed(maps, how, vectors.data(), one);
+  return vectors;
+}
+
 std::map<std::string, float> find_ranges(const Backbone& backbone, const CalibrationImages& images,
                                          Compute& compute, const Progress& progress) {
   const std::vector<std::string>& tensors = backbone.layers();
-  std::vector<Magnitudes> magnitudes(tensors.size());
-  run_images(backbone, images, compute, progress, [&](const std::vector<FeatureMap>& maps) {
-    compute.threads().run(
-        maps.size(), [&](std::size_t i, std::size_t) { magnitudes[i].add(values_of(maps[i])); });
-  });
+  using Ranges = std::vector<Magnitudes>;
+  std::vector<Ranges> lanes(kMostLanes);
+  run_images(backbone, images, compute, progress,
+             [&](const std::vector<FeatureMap>& maps, std::size_t lane) {
+               lanes[lane].resize(maps.size());
+               for (std::size_t i = 0; i < maps.size(); ++i) {
+                 lanes[lane][i].add(values_of(maps[i]));
+               }
+             });
+  Ranges magnitudes(tensors.size());
+  for (const Ranges& lane : lanes) {
+    for (std::size_t i = 0; i < lane.size(); ++i) magnitudes[i].add(lane[i]);
+  }
   std::map<std::string, float> ranges;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (!magnitudes[i].finite()) {
@@ -135,9 +158,9 @@ std::string kept(const std::string& file, std::size_t most) {
 constexpr std::size_t kMostModelBytes = std::size_t{2} << 30;
 
 std::string form_file(const std::string& backbone, const std::string& origin) {
-  if (backbone == "builtin" || backbone == "resnet50") return cache_file(backbone + "-8bit.onnx");
+  if (backbone == "builtin" || backbone == "resnet50") return eight_bit_file(backbone);
   const std::string fetched = cache_file("resnet50.onnx");
-  if (!fetched.empty() && backbone == fetched) return cache_file("resnet50-8bit.onnx");
+  if (!fetched.empty() && backbone == fetched) return eight_bit_file("resnet50");
   return cache_file("8bit-" + origin + ".onnx");
 }
 
@@ -152,10 +175,6 @@ bool in_eight_bits(const std::string& name, const std::string& bytes) {
 
 // ---- the scale ---------------------------------------------------------------------------------
 
-bool sane(const ByteScale& scale) {
-  return std::isnormal(scale.scale) && scale.scale > 0 && (scale.zero == 0 || scale.zero == 128);
-}
-
 // What the scale belongs to, one line each.
 std::string scale_key(const Backbone& backbone, const PatchEmbedding& embedding) {
   return fmt::format(
@@ -168,38 +187,38 @@ std::string scale_text(const std::string& key, const ByteScale& scale) {
   return fmt::format("{}scale {}\nzero {}\n", key, scale.scale, scale.zero);
 }
 
-// The scale in a kept file; not sane if it is none of ours.
-ByteScale parse_scale(const std::string& key, const std::string& text) {
-  ByteScale scale;
+// The scale in a kept file; nothing if it is none of ours.
+std::optional<ByteScale> parse_scale(const std::string& key, const std::string& text) {
   const std::string begin = key + "scale ";
-  if (!text.starts_with(begin)) return {};
+  const std::size_t zero = text.find("\nzero ");
+  if (!text.starts_with(begin) || zero == text.npos) return std::nullopt;
   const char* const end = text.data() + text.size();
+  ByteScale scale;
   std::from_chars(text.data() + begin.size(), end, scale.scale);
-  const std::size_t zero = text.find("\nzero ", begin.size());
-  if (zero == text.npos) return {};
   std::from_chars(text.data() + zero + 6, end, scale.zero);
-  return sane(scale) && scale_text(key, scale) == text ? scale : ByteScale{};
+  if (!is_sane(scale) || scale_text(key, scale) != text) return std::nullopt;
+  return scale;
 }
 
-ByteScale find_scale(const Backbone& backbone, const PatchEmbedding& embedding, Compute& compute,
-                     const Progress& progress) {
-  Magnitudes magnitudes;
-  std::vector<float> vectors;
+ByteScale measure_scale(const Backbone& backbone, const PatchEmbedding& embedding, Compute& compute,
+                        const Progress& progress) {
+  std::vector<Magnitudes> lanes(kMostLanes);
   run_images(backbone, generated_images(), compute, progress,
-             [&](const std::vector<FeatureMap>& maps) {
-               vectors.resize(maps[0].height * maps[0].width * embedding.dimension);
-               embed(maps, embedding, vectors.data(), compute);
-               magnitudes.add(vectors);
+             [&](const std::vector<FeatureMap>& maps, std::size_t lane) {
+               lanes[lane].add(embedded(maps, embedding));
              });
-  const bool negative = magnitudes.negative();
-  const double largest = static_cast<double>(magnitudes.quantile(kPart));
-  const ByteScale scale{static_cast<float>(largest / (negative ? 127 : 255)), negative ? 128 : 0};
-  if (!magnitudes.finite() || !sane(scale)) {
-    refuse(backbone.file(),
-           fmt::format("its features (layers {}) are {} on every image; they cannot be bytes: use "
-                       "other layers, or float",
-                       fmt::join(backbone.layers(), ", "),
-                       magnitudes.finite() ? "zero" : "not finite"));
+  Magnitudes all;
+  for (const Magnitudes& lane : lanes) all.add(lane);
+  const bool negative = all.negative();
+  const auto largest = static_cast<double>(all.quantile(kPart));
+  const ByteScale scale{static_cast<float>(largest / (negative ? 127 : 255)),
+                        static_cast<std::uint8_t>(negative ? 128 : 0)};
+  if (!all.finite() || !is_sane(scale)) {
+    refuse(
+        backbone.file(),
+        fmt::format("its features (layers {}) are {} on the images it is calibrated by; they "
+                    "cannot be bytes: choose other layers, or float",
+                    fmt::join(backbone.layers(), ", "), all.finite() ? "all zero" : "not finite"));
   }
   return scale;
 }
@@ -236,6 +255,8 @@ QuantizedNetwork quantize_network(const std::string& name, const std::string& mo
           quantizer.stay_float()};
 }
 
+std::string eight_bit_file(const std::string& name) { return cache_file(name + "-8bit.onnx"); }
+
 std::string model_bytes(const std::string& backbone) {
   return backbone == "builtin" ? onnx_file(builtin_graph())
                                : read_model_file(resolve_backbone(backbone));
@@ -261,49 +282,47 @@ EightBitForm eight_bit_form(const std::string& backbone, Compute& compute, const
   return form;
 }
 
-ByteScale byte_scale(const Backbone& backbone, const PatchEmbedding& embedding, Compute& compute,
-                     const Notice& notice, const Progress& progress) {
+bool is_sane(const ByteScale& scale) {
+  return std::isnormal(scale.scale) && scale.scale > 0 && (scale.zero == 0 || scale.zero == 128);
+}
+
+ByteScale find_byte_scale(const Backbone& backbone, const PatchEmbedding& embedding,
+                          Compute& compute, const Notice& notice, const Progress& progress) {
   const std::string key = scale_key(backbone, embedding);
   const std::string file = cache_file("scale-" + hash_of(key) + ".txt");
-  const ByteScale known = parse_scale(key, kept(file, kLargestScaleFile));
-  if (sane(known)) return known;
-  const ByteScale scale = find_scale(backbone, embedding, compute, progress);
+  if (const auto known = parse_scale(key, kept(file, kLargestScaleFile))) return *known;
+  const ByteScale scale = measure_scale(backbone, embedding, compute, progress);
   keep(file, scale_text(key, scale), notice);
   return scale;
 }
 
 FeatureError feature_error(const Backbone& reference, const Backbone& other,
                            const PatchEmbedding& embedding, const CalibrationImages& images,
-                           std::size_t most, Compute& compute) {
-  CalibrationImages some = images;
-  some.count = std::min(images.count, most);
-  some.image = [&](std::size_t i) { return images.image(i * images.count / some.count); };
-  const auto vectors_of = [&](const Backbone& backbone) {
-    std::vector<std::vector<float>> all;
-    run_images(backbone, some, compute, {}, [&](const std::vector<FeatureMap>& maps) {
-      all.emplace_back(maps[0].height * maps[0].width * embedding.dimension);
-      embed(maps, embedding, all.back().data(), compute);
-    });
-    return all;
-  };
-  const auto a = vectors_of(reference);
-  const auto b = vectors_of(other);
+                           std::size_t most) {
+  const std::size_t count = std::min(images.count, most);
   FeatureError error{0, true};
-  double lengths = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    for (std::size_t at = 0; at < a[i].size(); at += embedding.dimension) {
+  Compute one(1);
+  auto first = reference.runner(), second = other.runner();
+  double differences = 0, lengths = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const NetworkInput input = calibration_input(reference, images.image(i * images.count / count));
+    const auto vectors = [&](Backbone::Runner& runner) {
+      return embedded(runner.run(input.chw, input.height, input.width, one), embedding);
+    };
+    const std::vector<float> a = vectors(first), b = vectors(second);
+    for (std::size_t row = 0; row < a.size(); row += embedding.dimension) {
       double difference = 0, length = 0;
-      for (std::size_t d = at; d < at + embedding.dimension; ++d) {
-        const double x = static_cast<double>(a[i][d]), y = static_cast<double>(b[i][d]);
+      for (std::size_t d = row; d < row + embedding.dimension; ++d) {
+        const auto x = static_cast<double>(a[d]), y = static_cast<double>(b[d]);
         difference += (x - y) * (x - y);
         length += x * x;
         error.all_zero = error.all_zero && y == 0;
       }
-      error.relative += std::sqrt(difference);
+      differences += std::sqrt(difference);
       lengths += std::sqrt(length);
     }
   }
-  error.relative = lengths > 0 ? error.relative / lengths : 0;
+  error.relative = lengths > 0 ? differences / lengths : 0;
   return error;
 }
 

@@ -15,10 +15,7 @@
 
 namespace contcore {
 
-/// Told, for people, what takes long or could not be kept, without being an error.
-using Notice = std::function<void(const std::string&)>;
-
-/// Images that a network is calibrated by.
+/// Images that a network is calibrated by. `image` is called from several threads at once.
 struct CalibrationImages {
   std::size_t count = 0;
   std::function<Image(std::size_t)> image;
@@ -51,6 +48,9 @@ struct EightBitForm {
 /// The bytes of the ONNX file that a backbone's name or path means ("builtin": of that graph).
 std::string model_bytes(const std::string& backbone);
 
+/// Where the 8-bit form of "resnet50" or "builtin" is kept; empty if there is no such place.
+std::string eight_bit_file(const std::string& name);
+
 /// The 8-bit form of a backbone, given by name or path. A file in 8 bits is that itself; of others
 /// it is made once, with the generated images, and kept in the cache, where a file that is damaged
 /// or of another network is made anew. `wanted` (may be empty) is the SHA-256 it had when it was
@@ -59,17 +59,15 @@ EightBitForm eight_bit_form(const std::string& backbone, Compute& compute,
                             const Notice& notice = {}, const Progress& progress = {},
                             const std::string& wanted = "");
 
-/// How numbers become bytes: round(x / scale) + zero.
-struct ByteScale {
-  float scale = 0;
-  int zero = 0;  ///< 128 for features that can be negative
-};
-
 /// The scale of a backbone's patch vectors: of its layers and the embedding, not of the user's
 /// images. Computed once from the generated images, and kept in the cache. Throws Error (kInput)
 /// for features that are all zero, or not finite.
-ByteScale byte_scale(const Backbone& backbone, const PatchEmbedding& embedding, Compute& compute,
-                     const Notice& notice = {}, const Progress& progress = {});
+ByteScale find_byte_scale(const Backbone& backbone, const PatchEmbedding& embedding,
+                          Compute& compute, const Notice& notice = {},
+                          const Progress& progress = {});
+
+/// Whether a file may say so: a positive, normal number, and a zero of 0 or 128.
+bool is_sane(const ByteScale& scale);
 
 /// How far patch vectors of one backbone are from another's on images.
 struct FeatureError {
@@ -78,6 +76,6 @@ struct FeatureError {
 };
 FeatureError feature_error(const Backbone& reference, const Backbone& other,
                            const PatchEmbedding& embedding, const CalibrationImages& images,
-                           std::size_t most, Compute& compute);
+                           std::size_t most);
 
 }  // namespace contcore
