@@ -1,22 +1,29 @@
-// contcore backbone: what is in a backbone, how fast it runs here, where to get one.
+// contcore backbone: what is in a backbone, how fast it runs here, where to get one, its 8-bit
+// form.
 #include "contcore/backbone.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backbone/fetch.h"
+#include "base/file.h"
 #include "base/random.h"
 #include "commands.h"
 #include "common.h"
 #include "contcore/compute.h"
+#include "contcore/embedding.h"
 #include "contcore/error.h"
+#include "detector/eight_bit.h"
+#include "detector/find_images.h"
 #include "progress_line.h"
 
 namespace contcore::app {
@@ -29,6 +36,7 @@ struct BackboneCommand {
   bool all = false;
   std::size_t runs = 20;
   std::string out;
+  std::string images;
   CommonOptions common;
 };
 
@@ -211,6 +219,90 @@ void run_fetch(const BackboneCommand& command) {
   Outputs({}).finish(fmt::format("{}\nsha256 {}\n", written, backbone.hash()));
 }
 
+// ---- quantize ----------------------------------------------------------------------------------
+
+constexpr std::size_t kImagesCompared = 8;
+constexpr double kUseless = 0.6;  // features that are further off than this say something else
+
+CalibrationImages calibration_images(const BackboneCommand& command) {
+  if (command.images.empty()) return generated_images();
+  const std::vector<std::string> files = images_in_folder(command.images);
+  if (files.empty()) {
+    throw Error(Error::Kind::kInput, fmt::format("{}: no images in it", command.images));
+  }
+  return images_of(files);
+}
+
+std::string megabytes(std::size_t bytes) {
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) * 1e-6);
+}
+
+std::string float_text(const std::vector<FloatConvolution>& stay_float) {
+  std::string text;
+  for (const FloatConvolution& one : stay_float) {
+    text += fmt::format("stays float: {}, since {}\n", one.name, one.why);
+  }
+  return text;
+}
+
+std::string error_text(const FeatureError& error) {
+  if (error.all_zero) {
+    return "its features are all zero: it is of no use; calibrate it with images of your own "
+           "(--images), or stay with float\n";
+  }
+  const std::string text = fmt::format("patch vectors are {:.1f} % off the float ones on {}",
+                                       error.relative * 100, counted(kImagesCompared, "image"));
+  if (error.relative > kUseless) {
+    return text +
+           ": it is of no use; calibrate it with images of your own (--images), or stay "
+           "with float\n";
+  }
+  return text + " (10 to 25 % is usual, and does not matter)\n";
+}
+
+void run_quantize(const BackboneCommand& command) {
+  const std::string path = resolve_backbone(command.file);
+  Outputs outputs({path});
+  outputs.plan("--out", command.out);
+  const std::string model = model_bytes(command.file);
+  const CalibrationImages images = calibration_images(command);
+  Compute compute(command.common.threads);
+  QuantizedNetwork network;
+  {
+    ProgressLine progress(fmt::format("measuring {}", command.file));
+    network = quantize_network(path, model, images, compute, progress.callback());
+  }
+  const Backbone before = Backbone::of_bytes(path, model, command.layers);
+  const Backbone after = Backbone::of_bytes(command.out, network.bytes, command.layers);
+  PatchEmbedding embedding;
+  embedding.dimension = 512;
+  const FeatureError error = feature_error(before, after, embedding, images, kImagesCompared);
+  outputs.write(command.out, [&](const std::string& file) {
+    const std::span<const std::byte> part = std::as_bytes(std::span(network.bytes));
+    write_whole(file, std::array{part});
+  });
+  if (command.common.json) {
+    nlohmann::json object;
+    object["file"] = command.out;
+    object["sha256"] = after.hash();
+    object["bytes_before"] = model.size();
+    object["bytes"] = network.bytes.size();
+    object["convolutions"] = network.convolutions;
+    object["stay_float"] = nlohmann::json::array();
+    for (const FloatConvolution& one : network.stay_float) {
+      object["stay_float"].push_back({{"name", one.name}, {"why", one.why}});
+    }
+    object["relative_error"] = error.relative;
+    object["useful"] = !error.all_zero && error.relative <= kUseless;
+    outputs.finish(json_line(object));
+    return;
+  }
+  outputs.finish(fmt::format("{}\n{} before, {} now; {} in 8 bits\n{}{}sha256 {}\n", command.out,
+                             megabytes(model.size()), megabytes(network.bytes.size()),
+                             counted(network.convolutions, "convolution"),
+                             float_text(network.stay_float), error_text(error), after.hash()));
+}
+
 // ---- options -----------------------------------------------------------------------------------
 
 void add_file(CLI::App& sub, BackboneCommand& command) {
@@ -260,6 +352,27 @@ void add_backbone(CLI::App& app) {
   fetch->add_flag("--json", command->common.json, "Print the result as one line of JSON");
   fetch->footer(kFooter);
   fetch->callback([command] { run_fetch(*command); });
+
+  command = std::make_shared<BackboneCommand>();
+  CLI::App* quantize = backbone->add_subcommand("quantize", "Make the 8-bit form of a network");
+  quantize->add_option("backbone", command->file, "A float ONNX file, resnet50 or builtin")
+      ->required()
+      ->type_name("FILE");
+  quantize
+      ->add_option("--images", command->images,
+                   "Calibrate with images of this folder (default: generated ones)")
+      ->type_name("DIR");
+  quantize->add_option("--out", command->out, "Write the 8-bit ONNX file here")
+      ->required()
+      ->type_name("FILE");
+  quantize
+      ->add_option("--layers", command->layers,
+                   "Layers to compare with float (default: layer2,layer3, or all outputs)")
+      ->delimiter(',')
+      ->type_name("A,B");
+  command->common.add_to(*quantize);
+  quantize->footer(kFooter);
+  quantize->callback([command] { run_quantize(*command); });
 }
 
 }  // namespace contcore::app

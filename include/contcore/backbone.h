@@ -48,6 +48,9 @@ class Backbone {
   /// The same, run by an engine of its own instead of oneDNN.
   Backbone(const std::string& file, std::vector<std::string> layers,
            std::unique_ptr<Engine> engine);
+  /// The same of the bytes of an ONNX file, for which `name` stands in errors and in file().
+  static Backbone of_bytes(const std::string& name, const std::string& bytes,
+                           std::vector<std::string> layers = {});
   ~Backbone();
   Backbone(Backbone&&) noexcept;
   Backbone& operator=(Backbone&&) noexcept;
@@ -57,6 +60,13 @@ class Backbone {
   const std::vector<std::string>& layers() const;
   /// SHA-256 of the file's bytes, hexadecimal (of the built-in graph for "builtin").
   const std::string& hash() const;
+
+  /// The sides of the images it takes, as its file declares them; 0 where any will do.
+  struct InputSize {
+    std::size_t height = 0;
+    std::size_t width = 0;
+  };
+  InputSize input_size() const;
 
   /// Shapes and costs for an image of height × width. Throws Error (kInput) if the graph does not
   /// take that size.
@@ -88,6 +98,7 @@ class Backbone {
 
  private:
   struct Model;
+  explicit Backbone(std::unique_ptr<Model> model);
   std::unique_ptr<Model> model_;
 };
 

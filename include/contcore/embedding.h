@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "contcore/backbone.h"
@@ -27,5 +28,18 @@ struct PatchEmbedding {
 /// of 0, an even neighbourhood or an empty map.
 void embed(std::span<const FeatureMap> maps, const PatchEmbedding& how, float* out,
            Compute& compute);
+
+/// How numbers become bytes: x / scale to the nearest whole number, of two the even one, plus zero,
+/// cut off at 0 and 255.
+struct ByteScale {
+  float scale = 1;
+  std::uint8_t zero = 0;  ///< 128 for numbers that can be negative
+
+  bool operator==(const ByteScale&) const = default;
+};
+
+/// The same numbers as bytes. False if one of them is not finite.
+[[nodiscard]] bool embed(std::span<const FeatureMap> maps, const PatchEmbedding& how,
+                         const ByteScale& scale, std::uint8_t* out, Compute& compute);
 
 }  // namespace contcore

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,21 @@
 #include "contcore/compute.h"
 #include "contcore/embedding.h"
 #include "contcore/image.h"
+#include "contcore/progress.h"
 #include "contcore/score.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
+
+/// What a network computes in, and what its patch vectors are made of.
+enum class Precision {
+  kFloat,  ///< float32
+  k8Bit,   ///< the network in 8-bit integers, patch vectors of bytes
+};
+
+/// "float" or "8bit"; throws Error (kUsage) for another word. And back.
+Precision parse_precision(const std::string& word);
+std::string precision_word(Precision precision);
 
 struct ExtractorOptions {
   std::string backbone;  ///< an ONNX file, "resnet50" or "builtin"; empty: resnet50 if it
@@ -22,11 +34,15 @@ struct ExtractorOptions {
   std::vector<std::string> layers;  ///< empty: layer2 and layer3
   Geometry geometry;
   std::size_t dimension = 1024;  ///< of a patch vector
+  /// In 8 bits the backbone is its 8-bit form, which is made when it is first needed and kept in
+  /// the cache, like the scale of the bytes. A file in 8 bits is used as it is.
+  Precision precision = Precision::kFloat;
+  Notice notice;  ///< told when that takes its time, and when it cannot be kept
 };
 
 /// The patch vectors of one image, and where they lie.
 struct Patches {
-  Vectors vectors;  ///< grid_height × grid_width rows
+  Vectors vectors;  ///< grid_height × grid_width rows, of bytes in 8 bits
   std::size_t grid_width = 0;
   std::size_t grid_height = 0;
   NetworkInput input;  ///< without its pixels
@@ -46,12 +62,12 @@ class Extractor {
   const std::map<std::string, std::string>& source() const;
 
   /// The extractor that a memory's features (its source and dimension) were made by; the backbone
-  /// is the one it names, or the file `backbone` if given. `name` is the memory's, for errors.
-  /// Throws Error (kInput) if the source is not of images, or the backbone is not there or another
-  /// one.
+  /// is the one it names, or the file `backbone` if given (in 8 bits: that file, or the float one
+  /// it was made of). `name` is the memory's, for errors. Throws Error (kInput) if the source is
+  /// not of images, or the backbone is not there or another one.
   static Extractor of_source(const std::map<std::string, std::string>& source,
                              std::size_t dimension, const std::string& name,
-                             const std::string& backbone = "");
+                             const std::string& backbone = "", const Notice& notice = {});
   ~Extractor();
   Extractor(Extractor&&) noexcept;
   Extractor& operator=(Extractor&&) noexcept;
@@ -63,6 +79,9 @@ class Extractor {
   const Backbone& backbone() const;
   const Geometry& geometry() const;
   const PatchEmbedding& embedding() const;
+  Precision precision() const;
+  /// How its numbers become bytes; nothing in float.
+  const std::optional<ByteScale>& byte_scale() const;
 
   /// Gives back the working memory of all runners.
   void release() const;

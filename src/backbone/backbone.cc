@@ -100,6 +100,9 @@ struct Backbone::Model {
   std::vector<std::size_t> nodes;  // that the layers need
   std::unique_ptr<Engine> engine;
 
+  void read(const std::string& name, const std::string& bytes);
+  void prepare(const std::string& name, std::vector<std::string> wanted,
+               std::unique_ptr<Engine> how);
   void choose(std::vector<std::string> wanted);
   const Node* producer(const std::string& tensor) const;
   std::vector<PlanOutput> outputs(const Plan& plan) const;
@@ -108,6 +111,22 @@ struct Backbone::Model {
   std::vector<LayerShape> all_layers(std::int64_t height, std::int64_t width) const;
   BackboneInfo info(std::size_t height, std::size_t width) const;
 };
+
+void Backbone::Model::read(const std::string& name, const std::string& bytes) {
+  hash = hash_of(bytes);
+  graph = naming(name, [&] { return parse_onnx(bytes.data(), bytes.size()); });
+}
+
+void Backbone::Model::prepare(const std::string& name, std::vector<std::string> wanted,
+                              std::unique_ptr<Engine> how) {
+  file = name;
+  engine = std::move(how);
+  naming(name, [&] {
+    sort_nodes(graph);
+    fold_constants(graph);
+    choose(std::move(wanted));
+  });
+}
 
 void Backbone::Model::choose(std::vector<std::string> wanted) {
   layers = wanted.empty() ? default_layers(graph) : std::move(wanted);
@@ -225,24 +244,26 @@ BackboneInfo Backbone::Model::info(std::size_t height, std::size_t width) const 
 Backbone::Backbone(const std::string& file, std::vector<std::string> layers)
     : Backbone(file, std::move(layers), default_engine()) {}
 
+Backbone::Backbone(std::unique_ptr<Model> model) : model_(std::move(model)) {}
+
 Backbone::Backbone(const std::string& file, std::vector<std::string> layers,
                    std::unique_ptr<Engine> engine)
     : model_(std::make_unique<Model>()) {
-  model_->file = file;
-  model_->engine = std::move(engine);
   if (file == "builtin") {
     model_->graph = builtin_graph();
     model_->hash = hash_of(model_->graph);
   } else {
-    const std::string bytes = read_model_file(file);
-    model_->hash = hash_of(bytes);
-    model_->graph = naming(file, [&] { return parse_onnx(bytes.data(), bytes.size()); });
+    model_->read(file, read_model_file(file));
   }
-  naming(file, [&] {
-    sort_nodes(model_->graph);
-    fold_constants(model_->graph);
-    model_->choose(std::move(layers));
-  });
+  model_->prepare(file, std::move(layers), std::move(engine));
+}
+
+Backbone Backbone::of_bytes(const std::string& name, const std::string& bytes,
+                            std::vector<std::string> layers) {
+  auto model = std::make_unique<Model>();
+  model->read(name, bytes);
+  model->prepare(name, std::move(layers), default_engine());
+  return Backbone(std::move(model));
 }
 
 Backbone::~Backbone() = default;
@@ -252,6 +273,15 @@ Backbone& Backbone::operator=(Backbone&&) noexcept = default;
 const std::string& Backbone::file() const { return model_->file; }
 const std::vector<std::string>& Backbone::layers() const { return model_->layers; }
 const std::string& Backbone::hash() const { return model_->hash; }
+
+Backbone::InputSize Backbone::input_size() const {
+  const Shape& shape = model_->graph.input_shape;
+  const std::size_t first = shape[1] != 3 && shape[3] == 3 ? 1 : 2;  // (N, height, width, 3)
+  const auto side = [](std::int64_t size) {
+    return size > 0 ? static_cast<std::size_t>(size) : std::size_t{0};
+  };
+  return {side(shape[first]), side(shape[first + 1])};
+}
 
 BackboneInfo Backbone::info(std::size_t height, std::size_t width) const {
   return naming(model_->file, [&] { return model_->info(height, width); });

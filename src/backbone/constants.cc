@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "backbone/attributes.h"
+#include "backbone/quantize.h"
 #include "backbone/resize.h"
 #include "backbone/shapes.h"
 
@@ -96,6 +97,7 @@ Tensor expanded(const Node& node, const Tensor& tensor, const Shape& shape) {
 
 Tensor with_shape(Tensor tensor, Shape shape) {
   tensor.shape = std::move(shape);
+  tensor.codes.reset();  // their scales go with the first axis
   return tensor;
 }
 
@@ -639,6 +641,8 @@ const std::unordered_map<std::string, Operator>& operators() {
     all["Gather"] = gather;
     all["Concat"] = concat;
     all["Pad"] = pad;
+    all["QuantizeLinear"] = quantized;
+    all["DequantizeLinear"] = dequantized;
     return all;
   }();
   return kOperators;

@@ -18,6 +18,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -244,35 +246,6 @@ std::vector<Interpolation> interpolations(std::size_t size, std::size_t target) 
   return out;
 }
 
-// What a layer after the first contributes, on its own grid and where that lies in the first's.
-struct Contribution {
-  LayerMap layer;
-  FeatureMap map;
-  std::vector<float> values;
-  std::vector<Interpolation> rows;
-  std::vector<Interpolation> cols;
-
-  std::size_t outputs() const { return layer.last - layer.first; }
-  float* at(std::size_t y, std::size_t x) {
-    return values.data() + (y * map.width + x) * outputs();
-  }
-};
-
-void add_interpolated(Contribution& from, std::size_t y, std::size_t x,
-                      std::vector<WeightedRow>& corners, float* out) {
-  const Interpolation& row = from.rows[y];
-  const Interpolation& col = from.cols[x];
-  corners.clear();
-  const auto add = [&](std::size_t r, std::size_t c, float weight) {
-    if (weight != 0) corners.push_back({from.at(r, c), weight});
-  };
-  add(row.low, col.low, (1 - row.part) * (1 - col.part));
-  add(row.low, col.high, (1 - row.part) * col.part);
-  add(row.high, col.low, row.part * (1 - col.part));
-  add(row.high, col.high, row.part * col.part);
-  weighted_sum(corners, from.outputs(), out + from.layer.first);
-}
-
 // ---- All of it
 // -----------------------------------------------------------------------------------
 
@@ -300,56 +273,173 @@ void check(std::span<const FeatureMap> maps, const PatchEmbedding& how) {
 struct Scratch {
   std::vector<WeightedRow> rows;
   std::vector<float> sums;
+  std::vector<float> row;  // of bytes, before they are rounded
 };
+
+// A layer whose outputs are each a sum of several whole channels, all alike, is summed up first:
+// what is then summed over the neighbourhood is shorter.
+struct SummedLayer {
+  LayerMap layer;
+  FeatureMap map;
+  std::vector<float> sums;  // the map's numbers, if they are our own
+};
+
+void sum_channels(const float* in, std::size_t stride, std::size_t outputs, float* out) {
+  if (stride == 4) {
+    for (std::size_t i = 0; i < outputs; ++i) {
+      out[i] = (in[4 * i] + in[4 * i + 1]) + (in[4 * i + 2] + in[4 * i + 3]);
+    }
+    return;
+  }
+  for (std::size_t i = 0; i < outputs; ++i) {
+    float sum = 0;
+    for (std::size_t c = 0; c < stride; ++c) sum += in[i * stride + c];
+    out[i] = sum;
+  }
+}
+
+SummedLayer summed(LayerMap layer, const FeatureMap& map, Compute& compute) {
+  SummedLayer out{std::move(layer), map, {}};
+  const std::size_t stride = out.layer.stride;
+  if (stride <= 2) return out;
+  const std::size_t outputs = out.layer.last - out.layer.first;
+  out.sums.resize(map.height * map.width * outputs);
+  compute.threads().run(map.height, [&](std::size_t y, std::size_t) {
+    for (std::size_t at = y * map.width; at < (y + 1) * map.width; ++at) {
+      sum_channels(map.data + at * map.channels, stride, outputs, out.sums.data() + at * outputs);
+    }
+  });
+  out.map.channels = outputs;
+  out.map.data = out.sums.data();
+  out.layer.stride = 1;
+  return out;
+}
+
+// What a layer after the first contributes, on its own grid and where that lies in the first's.
+struct Contribution {
+  SummedLayer from;
+  std::vector<float> values;
+  std::vector<Interpolation> rows;
+  std::vector<Interpolation> cols;
+
+  const LayerMap& layer() const { return from.layer; }
+  const FeatureMap& map() const { return from.map; }
+  std::size_t outputs() const { return layer().last - layer().first; }
+  float* at(std::size_t y, std::size_t x) {
+    return values.data() + (y * map().width + x) * outputs();
+  }
+};
+
+void add_interpolated(Contribution& from, std::size_t y, std::size_t x,
+                      std::vector<WeightedRow>& corners, float* out) {
+  const Interpolation& row = from.rows[y];
+  const Interpolation& col = from.cols[x];
+  corners.clear();
+  const auto add = [&](std::size_t r, std::size_t c, float weight) {
+    if (weight != 0) corners.push_back({from.at(r, c), weight});
+  };
+  add(row.low, col.low, (1 - row.part) * (1 - col.part));
+  add(row.low, col.high, (1 - row.part) * col.part);
+  add(row.high, col.low, row.part * (1 - col.part));
+  add(row.high, col.high, row.part * col.part);
+  weighted_sum(corners, from.outputs(), out + from.layer().first);
+}
 
 // Fills the contributions on their own grids, a row of places at a time.
 void contribute(std::vector<Contribution>& others, Compute& compute,
                 std::vector<Scratch>& scratch) {
   std::vector<std::pair<Contribution*, std::size_t>> rows;
   for (Contribution& other : others) {
-    for (std::size_t y = 0; y < other.map.height; ++y) rows.emplace_back(&other, y);
+    for (std::size_t y = 0; y < other.map().height; ++y) rows.emplace_back(&other, y);
   }
   compute.threads().run(rows.size(), [&](std::size_t i, std::size_t worker) {
     auto& [other, y] = rows[i];
     Scratch& s = scratch[worker];
-    for (std::size_t x = 0; x < other->map.width; ++x) {
-      sum_patterns(other->layer, other->map, y, x, s.rows, s.sums);
-      add_outputs(other->layer, s.sums.data(), other->at(y, x));
+    for (std::size_t x = 0; x < other->map().width; ++x) {
+      sum_patterns(other->layer(), other->map(), y, x, s.rows, s.sums);
+      add_outputs(other->layer(), s.sums.data(), other->at(y, x));
     }
   });
+}
+
+// Calls write(place, worker's scratch, fill) for each place; fill(row) computes its numbers.
+template <typename Write>
+void embed_places(std::span<const FeatureMap> maps, const PatchEmbedding& how, Compute& compute,
+                  const Write& write) {
+  check(maps, how);
+  const auto layer_of = [&](std::size_t l) {
+    return summed(layer_map({maps[l].channels, how.neighbourhood, how.dimension, maps.size(), l}),
+                  maps[l], compute);
+  };
+  const SummedLayer first = layer_of(0);
+  std::vector<Contribution> others;
+  for (std::size_t l = 1; l < maps.size(); ++l) {
+    Contribution other{layer_of(l),
+                       {},
+                       interpolations(maps[l].height, first.map.height),
+                       interpolations(maps[l].width, first.map.width)};
+    other.values.resize(maps[l].height * maps[l].width * other.outputs());
+    others.push_back(std::move(other));
+  }
+  std::vector<Scratch> scratch(compute.threads().count());
+  contribute(others, compute, scratch);
+  compute.threads().run(first.map.height, [&](std::size_t y, std::size_t worker) {
+    Scratch& s = scratch[worker];
+    for (std::size_t x = 0; x < first.map.width; ++x) {
+      write(y * first.map.width + x, s, [&](float* row) {
+        std::fill(row, row + how.dimension, 0.0f);
+        sum_patterns(first.layer, first.map, y, x, s.rows, s.sums);
+        add_outputs(first.layer, s.sums.data(), row);
+        for (Contribution& other : others) add_interpolated(other, y, x, s.rows, row);
+      });
+    }
+  });
+}
+
+// ---- Bytes
+// ---------------------------------------------------------------------------------------
+
+// Infinities and NaNs have all bits of the exponent set.
+bool finite_row(const float* row, std::size_t n) {
+  constexpr std::uint32_t kExponent = 0x7f800000;
+  std::uint32_t largest = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(row[i]) & kExponent);
+  }
+  return largest != kExponent;
+}
+
+// Adding 1.5 · 2²³ leaves no bits for a fraction: the sum is rounded, halves to the even number.
+void round_row(const float* row, std::size_t n, const ByteScale& how, std::uint8_t* out) {
+  constexpr float kShift = 12582912;
+  const float low = -static_cast<float>(how.zero);
+  const float high = low + 255;
+  for (std::size_t i = 0; i < n; ++i) {
+    const float x = std::min(std::max(row[i] / how.scale, low), high);
+    const auto bits = std::bit_cast<std::uint32_t>(x + kShift);
+    out[i] = static_cast<std::uint8_t>(bits + how.zero);
+  }
 }
 
 }  // namespace
 
 void embed(std::span<const FeatureMap> maps, const PatchEmbedding& how, float* out,
            Compute& compute) {
-  check(maps, how);
-  const FeatureMap& first = maps[0];
-  const LayerMap layer =
-      layer_map({first.channels, how.neighbourhood, how.dimension, maps.size(), 0});
-  std::vector<Contribution> others;
-  for (std::size_t l = 1; l < maps.size(); ++l) {
-    const FeatureMap& map = maps[l];
-    Contribution other{layer_map({map.channels, how.neighbourhood, how.dimension, maps.size(), l}),
-                       map,
-                       {},
-                       interpolations(map.height, first.height),
-                       interpolations(map.width, first.width)};
-    other.values.resize(map.height * map.width * other.outputs());
-    others.push_back(std::move(other));
-  }
-  std::vector<Scratch> scratch(compute.threads().count());
-  contribute(others, compute, scratch);
-  compute.threads().run(first.height, [&](std::size_t y, std::size_t worker) {
-    Scratch& s = scratch[worker];
-    for (std::size_t x = 0; x < first.width; ++x) {
-      float* const row = out + (y * first.width + x) * how.dimension;
-      std::fill(row, row + how.dimension, 0.0f);
-      sum_patterns(layer, first, y, x, s.rows, s.sums);
-      add_outputs(layer, s.sums.data(), row);
-      for (Contribution& other : others) add_interpolated(other, y, x, s.rows, row);
-    }
+  embed_places(maps, how, compute, [&](std::size_t place, Scratch&, const auto& fill) {
+    fill(out + place * how.dimension);
   });
+}
+
+bool embed(std::span<const FeatureMap> maps, const PatchEmbedding& how, const ByteScale& scale,
+           std::uint8_t* out, Compute& compute) {
+  std::atomic<bool> finite = true;
+  embed_places(maps, how, compute, [&](std::size_t place, Scratch& s, const auto& fill) {
+    s.row.resize(how.dimension);
+    fill(s.row.data());
+    if (!finite_row(s.row.data(), how.dimension)) finite = false;
+    round_row(s.row.data(), how.dimension, scale, out + place * how.dimension);
+  });
+  return finite;
 }
 
 }  // namespace contcore

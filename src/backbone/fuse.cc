@@ -2,7 +2,8 @@
 //
 // In: a plan as lower() makes it, and the values that have to stay as they are. Out: the plan with
 // padding folded into windows, functions that exporters take apart put together, and steps joined
-// to the ones before them. Nothing fails: what does not fit a pattern stays as it is.
+// to the ones before them. Rounding to a grid becomes part of the convolution that makes the value.
+// Nothing fails: what does not fit a pattern stays as it is.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -39,8 +40,33 @@ bool has_sum(const Step& step) {
                      [](const PostOp& op) { return !op.unary; });
 }
 
-// Two linear functions in a row are one.
+bool bounds(const Unary& unary) {
+  return unary.kind == Function::kClip || (unary.kind == Function::kRelu && unary.alpha == 0);
+}
+
+// First one, then the other.
+Unary bounds_of_both(const Unary& first, const Unary& second) {
+  Unary both{Function::kClip, std::numeric_limits<float>::lowest(),
+             std::numeric_limits<float>::max()};
+  for (const Unary& one : {first, second}) {
+    const bool relu = one.kind == Function::kRelu;
+    const float low = relu ? 0 : one.alpha;
+    const float high = relu ? std::numeric_limits<float>::max() : one.beta;
+    both.alpha = std::min(std::max(both.alpha, low), high);
+    both.beta = std::min(std::max(both.beta, low), high);
+  }
+  return both;
+}
+
+// Two linear functions in a row are one, and so are two bounds.
 void append_function(std::vector<PostOp>& post_ops, const Unary& unary) {
+  if (!post_ops.empty() && post_ops.back().unary && bounds(unary) &&
+      bounds(*post_ops.back().unary)) {
+    Unary& last = *post_ops.back().unary;
+    const bool same = unary.kind == last.kind && unary.kind == Function::kRelu;
+    if (!same) last = bounds_of_both(last, unary);
+    return;
+  }
   if (unary.kind == Function::kLinear && !post_ops.empty() && post_ops.back().unary &&
       post_ops.back().unary->kind == Function::kLinear) {
     Unary& last = *post_ops.back().unary;
@@ -71,7 +97,11 @@ class Fuser {
     each([this](Step& step) {
       if (!find_swish(step) && !find_gelu(step)) find_layer_norm(step);
     });
-    each([this](Step& step) { join(step); });
+    each([this](Step& step) { drop_rounding(step); });
+    each([this](Step& step) {
+      join(step);
+      follow_grid(step);
+    });
     drop_unused();
   }
 
@@ -97,6 +127,8 @@ class Fuser {
   }
   // The step that makes a value of which only one step knows.
   Step* sole_producer(std::size_t value) { return uses_[value] == 1 ? producer(value) : nullptr; }
+  // The same, if the value is not rounded before it is read.
+  Step* joinable(std::size_t value) { return grid(value) ? nullptr : sole_producer(value); }
   const Tensor* constant(std::size_t value) const {
     const auto& tensor = plan_.values[value].constant;
     return tensor ? &*tensor : nullptr;
@@ -142,6 +174,14 @@ class Fuser {
   bool find_swish(Step& step);
   bool find_gelu(Step& step);
   void find_layer_norm(Step& step);
+  void drop_rounding(Step& step);
+  void follow_grid(Step& step);
+  bool join_rounding(Step& step);
+  bool round_after_pool(Step& step);
+  const std::optional<Grid>& grid(std::size_t value) const { return plan_.values[value].grid; }
+  bool is_integer(const Step& step) const {
+    return step.kind == Kind::kConv && step.weights.codes != nullptr && grid(step.in[0]);
+  }
   void join(Step& step);
   bool join_affine(Step& step);
   bool join_function(Step& step);
@@ -323,7 +363,7 @@ void scale_and_shift(Step& step, const std::vector<float>& scale, const std::vec
 
 bool Fuser::join_affine(Step& step) {
   if (step.kind != Kind::kAffine) return false;
-  Step* earlier = sole_producer(step.in[0]);
+  Step* earlier = joinable(step.in[0]);
   if (earlier == nullptr || !earlier->post_ops.empty() ||
       (earlier->kind != Kind::kConv && earlier->kind != Kind::kAffine)) {
     return false;
@@ -351,7 +391,7 @@ bool runs_together(const std::vector<PostOp>& functions) {
 
 bool Fuser::join_function(Step& step) {
   if (step.kind != Kind::kUnary) return false;
-  Step* earlier = sole_producer(step.in[0]);
+  Step* earlier = joinable(step.in[0]);
   if (earlier == nullptr || !takes_functions(*earlier, step.post_ops)) return false;
   Step merged = *earlier;
   for (const PostOp& op : step.post_ops) append_function(merged.post_ops, *op.unary);
@@ -365,7 +405,7 @@ bool Fuser::join_row(Step& step) {
   const bool sum = is_binary(&step, Step::Combine::kAdd);
   if (!sum && !is_binary(&step, Step::Combine::kMul)) return false;
   const Tensor* row = constant(step.in[1]);
-  Step* earlier = sole_producer(step.in[0]);
+  Step* earlier = joinable(step.in[0]);
   if (row == nullptr || !row->is_float() || earlier == nullptr || !earlier->post_ops.empty())
     return false;
   if (earlier->kind != Kind::kMatMul && earlier->kind != Kind::kLayerNorm) return false;
@@ -382,6 +422,14 @@ bool Fuser::join_row(Step& step) {
   return true;
 }
 
+// What drop_rounding leaves behind an integer convolution: bounds, and nothing else. All of
+// oneDNN's integer convolutions take them before a sum; not all float ones do.
+bool ends_in_bounds(const Step& step) {
+  return step.kind == Kind::kConv && step.weights.codes != nullptr && step.group == 1 &&
+         step.post_ops.size() == 1 && step.post_ops[0].unary &&
+         step.post_ops[0].unary->kind == Function::kClip;
+}
+
 // A residual connection: the later of the two steps adds the other's result to its own.
 bool Fuser::join_sum(Step& step) {
   if (!is_binary(&step, Step::Combine::kAdd) || step.in[0] == step.in[1]) return false;
@@ -393,8 +441,9 @@ bool Fuser::join_sum(Step& step) {
   };
   if (when(1) > when(0)) std::swap(sides[0], sides[1]);
   for (const std::size_t side : sides) {
-    Step* earlier = sole_producer(step.in[side]);
-    if (earlier == nullptr || !earlier->post_ops.empty() || has_sum(*earlier)) continue;
+    Step* earlier = joinable(step.in[side]);
+    if (earlier == nullptr || has_sum(*earlier)) continue;
+    if (!earlier->post_ops.empty() && !ends_in_bounds(*earlier)) continue;
     if (earlier->kind != Kind::kConv && earlier->kind != Kind::kMatMul) continue;
     Step merged = *earlier;
     merged.post_ops.push_back({std::nullopt, step.in[1 - side]});
@@ -404,7 +453,69 @@ bool Fuser::join_sum(Step& step) {
   return false;
 }
 
+// ---- rounding ----------------------------------------------------------------------------------
+
+bool only_bounds(const Step& step) {
+  return step.kind == Kind::kUnary &&
+         std::all_of(step.post_ops.begin(), step.post_ops.end(),
+                     [](const PostOp& op) { return op.unary && bounds(*op.unary); });
+}
+
+// Some tools round a convolution's result before the function or the sum that follows, since their
+// kernels do. Here that follows in the same pass, on what is not rounded: of the rounding only the
+// bounds remain, which may be the whole activation.
+void Fuser::drop_rounding(Step& step) {
+  if (!only_bounds(step) && !is_binary(&step, Step::Combine::kAdd)) return;
+  for (const std::size_t value : step.in) {
+    Step* rounding = sole_producer(value);
+    if (rounding == nullptr || rounding->kind != Kind::kQuantize) continue;
+    const Step* conv = sole_producer(rounding->in[0]);
+    if (conv == nullptr || conv->kind != Kind::kConv) continue;
+    const Grid levels = *grid(value);
+    plan_.values[value].grid.reset();
+    rounding->kind = Kind::kUnary;
+    rounding->post_ops = {{Unary{Function::kClip, levels.lowest(), levels.highest()}, 0}};
+    return;  // one side of a sum is enough: the other is a value of its own
+  }
+}
+
+// Numbers that only move stay on their grid.
+void Fuser::follow_grid(Step& step) {
+  if (step.kind != Kind::kMaxPool && step.kind != Kind::kConcat) return;
+  const auto& first = grid(step.in[0]);
+  if (first && std::all_of(step.in.begin(), step.in.end(),
+                           [&](std::size_t value) { return grid(value) == first; })) {
+    plan_.values[step.out].grid = first;
+  }
+}
+
+// The largest of rounded numbers is the largest one, rounded: of fewer numbers, where they were
+// made as floats.
+bool Fuser::round_after_pool(Step& step) {
+  if (step.kind != Kind::kMaxPool) return false;
+  Step* rounding = sole_producer(step.in[0]);
+  if (rounding == nullptr || rounding->kind != Kind::kQuantize) return false;
+  Value& between = plan_.values[rounding->out];
+  Value& last = plan_.values[step.out];
+  last.grid = between.grid;
+  between.grid.reset();
+  between.shape = last.shape;
+  std::swap(step, *rounding);
+  rounding->in.swap(step.in);
+  std::swap(rounding->out, step.out);
+  return true;
+}
+
+bool Fuser::join_rounding(Step& step) {
+  if (step.kind != Kind::kQuantize) return false;
+  Step* earlier = sole_producer(step.in[0]);
+  if (earlier == nullptr || !is_integer(*earlier) || grid(earlier->out)) return false;
+  replace(step, *earlier, *earlier);
+  return true;
+}
+
 void Fuser::join(Step& step) {
+  if (join_rounding(step) || round_after_pool(step)) return;
   if (!join_affine(step) && !join_function(step) && !join_row(step)) join_sum(step);
 }
 

@@ -14,14 +14,23 @@ namespace contcore {
 
 using Shape = std::vector<std::int64_t>;
 
+/// The whole numbers behind float ones: (n, ...) of them, times one scale, or one for each of n.
+struct Codes {
+  std::vector<std::int8_t> numbers;
+  std::vector<float> scale;
+};
+
 /// A constant: numbers, row-major, that copies share. Float tensors are float32, all others
 /// (integers of any width, booleans) int64. A scalar has an empty shape and one number.
 struct Tensor {
   enum class Type { kFloat, kInt };
+  enum class Width { kOther, kInt8, kUint8, kInt32 };
   Type type = Type::kFloat;
+  Width width = Width::kOther;  // of kInt: what the file held, where quantising asks for it
   Shape shape;
   std::shared_ptr<const std::vector<float>> floats;       // kFloat: as many as the shape says
   std::shared_ptr<const std::vector<std::int64_t>> ints;  // kInt: as many as the shape says
+  std::shared_ptr<const Codes> codes;  // kFloat: of weights that DequantizeLinear made
 
   static Tensor of(Shape shape, std::vector<float> values) {
     Tensor tensor;
@@ -34,6 +43,11 @@ struct Tensor {
     tensor.type = Type::kInt;
     tensor.shape = std::move(shape);
     tensor.ints = std::make_shared<const std::vector<std::int64_t>>(std::move(values));
+    return tensor;
+  }
+  static Tensor of(Shape shape, std::vector<std::int64_t> values, Width width) {
+    Tensor tensor = of(std::move(shape), std::move(values));
+    tensor.width = width;
     return tensor;
   }
   bool is_float() const { return type == Type::kFloat; }

@@ -49,6 +49,10 @@ void fold_constants(Graph& graph) {
     if (!fixed) rest.push_back(std::move(node));
   }
   graph.nodes = std::move(rest);
+  // What only folded nodes needed: 8-bit weights are held as floats and codes from here on.
+  std::unordered_set<std::string> used(graph.outputs.begin(), graph.outputs.end());
+  for (const Node& node : graph.nodes) used.insert(node.inputs.begin(), node.inputs.end());
+  std::erase_if(graph.weights, [&](const auto& weight) { return !used.contains(weight.first); });
 }
 
 }  // namespace contcore

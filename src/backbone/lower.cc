@@ -40,6 +40,8 @@ const std::unordered_map<std::string, Lower>& lowerings() {
     all["Split"] = lower_split;
     all["Gather"] = lower_gather;
     all["ReduceMean"] = lower_mean;
+    all["QuantizeLinear"] = lower_quantize;
+    all["DequantizeLinear"] = lower_dequantize;
     all["Cast"] = lower_cast;
     all["Identity"] = all["Dropout"] = lower_alias;
     all["Shape"] = all["Size"] = lower_shape;
@@ -66,8 +68,11 @@ class Lowering {
            "the operator is not supported; export the model without it, or choose layers before "
            "it");
     }
-    // Whole numbers are no step's affair; where they occur they are shapes, and constant.
+    // Whole numbers are no step's affair; where they occur they are shapes, and constant, or stand
+    // for floats between QuantizeLinear and DequantizeLinear.
+    check_whole(plan_, node);
     found->second(plan_, node);
+    hand_on_whole(plan_, node);
   }
 
   // Leaves the node out, if it cannot be run or depends on one that was left out.

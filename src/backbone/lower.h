@@ -37,6 +37,13 @@ void lower_layer_norm(PlanBuilder& plan, const Node& node);
 void lower_softmax(PlanBuilder& plan, const Node& node);
 void lower_mean(PlanBuilder& plan, const Node& node);
 
+// Rounding to few levels, and back (lower_quantize.cc).
+void lower_quantize(PlanBuilder& plan, const Node& node);
+void lower_dequantize(PlanBuilder& plan, const Node& node);
+/// Refuses a node that calculates with whole numbers; what only moves them hands them on.
+void check_whole(const PlanBuilder& plan, const Node& node);
+void hand_on_whole(PlanBuilder& plan, const Node& node);
+
 // What needs no step of its own, and what no step does (lower.cc).
 void lower_alias(PlanBuilder& plan, const Node& node);
 void lower_cast(PlanBuilder& plan, const Node& node);

@@ -70,15 +70,20 @@ std::string OneDnnBuilder::key_of(const Step& step, const Desc& desc) {
 // of it otherwise.
 OneDnnBuilder::Place OneDnnBuilder::sum_target(std::size_t other, const Desc& desc,
                                                const Step& step) {
-  const Place now = in_layout(other, desc);
+  return sum_target(other, in_layout(other, desc), step);
+}
+
+OneDnnBuilder::Place OneDnnBuilder::sum_target(std::size_t other, const Place& now,
+                                               const Step& step) {
+  const auto shares = [&](const std::vector<Place>& places) {
+    return std::any_of(places.begin(), places.end(),
+                       [&](const Place& p) { return p.buffer == now.buffer; });
+  };
   const bool read = std::any_of(step.in.begin(), step.in.end(), [&](std::size_t value) {
-    return places_[value].empty()
-               ? false
-               : std::any_of(places_[value].begin(), places_[value].end(),
-                             [&](const Place& p) { return p.buffer == now.buffer; });
+    return shares(places_[value]) || shares(bytes_[value]);
   });
-  if (is_last_use(now) && !read) return {desc, now.buffer, now.offset};
-  const Place copy = allocate(desc, step.out);
+  if (is_last_use(now) && !read) return now;
+  const Place copy = allocate(now.desc, step.out);
   reorder(now, copy, plan_.values[other].name);
   return copy;
 }
@@ -199,6 +204,8 @@ void OneDnnBuilder::build(const Step& step) {
       return slice(step);
     case Kind::kMean:
       return mean(step);
+    case Kind::kQuantize:
+      return quantize(step);
     case Kind::kHost:
       return host(step);
   }

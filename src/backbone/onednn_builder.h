@@ -28,6 +28,7 @@ class OneDnnBuilder {
         sequence_(sequence),
         weights_(weights),
         places_(plan.values.size()),
+        bytes_(plan.values.size()),
         last_use_(plan.values.size(), 0) {}
 
   void build(const std::vector<PlanOutput>& outputs);
@@ -51,7 +52,10 @@ class OneDnnBuilder {
     places_[value] = {std::move(place)};
   }
   Place place(std::size_t value) {
-    if (places_[value].empty()) places_[value].push_back(upload(value));
+    if (places_[value].empty()) {
+      const Place made = bytes_[value].empty() ? upload(value) : from_bytes(value);
+      places_[value].push_back(made);
+    }
     return places_[value].front();
   }
   Place upload(std::size_t value);
@@ -63,6 +67,22 @@ class OneDnnBuilder {
     const Place now = place(value);
     return is_dense(now.desc) ? now : plain(value);
   }
+
+  // ---- bytes, of values with a grid ----
+  const std::optional<Grid>& grid(std::size_t value) const { return plan_.values[value].grid; }
+  bool has_bytes(std::size_t value) const { return !bytes_[value].empty(); }
+  bool have_bytes(const std::vector<std::size_t>& values) const {
+    return std::all_of(values.begin(), values.end(),
+                       [this](std::size_t value) { return has_bytes(value); });
+  }
+  void set_bytes(std::size_t value, Place place) {
+    std::size_t& last = buffer_last_[place.buffer];
+    if (last != kForever) last = std::max(last, last_use_[value]);
+    bytes_[value] = {std::move(place)};
+  }
+  Place bytes_in_layout(std::size_t value, const Desc& desc);
+  Place from_bytes(std::size_t value);
+  Place to_bytes(const Place& from, const Desc& desc, const Grid& levels, std::size_t value);
   // Whether a step may write its result over what it read here.
   bool is_last_use(const Place& place) const {
     return sequence_.buffers[place.buffer].kind == Buffer::Kind::kArena &&
@@ -90,6 +110,7 @@ class OneDnnBuilder {
   Place pack_weights(const std::vector<float>& numbers, const Desc& from, const Desc& to,
                      const std::string& key, const std::vector<float>& scale, std::size_t each,
                      std::size_t columns);
+  Place pack_codes(const Step& step, const Desc& to);
   Place constant_vector(const std::vector<float>& numbers) {
     const auto count = static_cast<std::int64_t>(numbers.size());
     const Desc desc = plain_layout({count});
@@ -105,8 +126,8 @@ class OneDnnBuilder {
     if (scratch.get_size() > 0) places.emplace_back(DNNL_ARG_SCRATCHPAD, block(scratch, 0));
     sequence_.calls.push_back({what, primitive, {}, std::move(places), {}, {}});
   }
-  void reorder(const Place& from, const Place& to, const std::string& what) {
-    dnnl::primitive_attr attributes;
+  void reorder(const Place& from, const Place& to, const std::string& what,
+               dnnl::primitive_attr attributes = {}) {
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::reorder::primitive_desc description(sequence_.engine, from.desc, sequence_.engine,
                                                     to.desc, attributes);
@@ -114,6 +135,7 @@ class OneDnnBuilder {
          "reorder " + what);
   }
   Place sum_target(std::size_t other, const Desc& desc, const Step& step);
+  Place sum_target(std::size_t other, const Place& now, const Step& step);
 
   // ---- convolutions, and the layout of the whole ----
   /// The first that oneDNN has whose name contains `kind`. Throws dnnl::error if there is none.
@@ -121,6 +143,9 @@ class OneDnnBuilder {
                        const Desc& to, const char* kind = "") const;
   std::optional<Convolution> winograd(const Step& step) const;
   Convolution choose(const Step& step);
+  void float_conv(const Step& step);
+  void bounded_conv(const Step& step);
+  bool integer_conv(const Step& step);
   bool prefers_blocks() const;
   bool fits_blocks(std::size_t value) const {
     return shape(value).size() == 4 && shape(value)[0] == 1 && shape(value)[1] % kBlock == 0;
@@ -138,6 +163,7 @@ class OneDnnBuilder {
 
   void build(const Step& step);
   void conv(const Step& step);
+  void quantize(const Step& step);
   void pool(const Step& step);
   void affine(const Step& step);
   void unary(const Step& step);
@@ -162,6 +188,7 @@ class OneDnnBuilder {
   CallSequence& sequence_;
   PackedWeights& weights_;
   std::vector<std::vector<Place>> places_;           // of each value; the first is the original
+  std::vector<std::vector<Place>> bytes_;            // the same, as codes of its grid
   std::vector<std::size_t> last_use_;                // of each value: a step
   std::vector<std::size_t> buffer_last_;             // of each buffer: the same, over its values
   std::map<std::size_t, Region> regions_;            // of values

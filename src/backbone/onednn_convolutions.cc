@@ -82,6 +82,34 @@ Convolution OneDnnBuilder::choose(const Step& step) {
 }
 
 void OneDnnBuilder::conv(const Step& step) {
+  if (integer_conv(step)) return;
+  if (step.post_ops.size() > 1 && step.post_ops[0].unary && !step.post_ops[1].unary) {
+    bounded_conv(step);
+  } else {
+    float_conv(step);
+  }
+  if (!grid(step.out)) return;
+  const Place made = place(step.out);
+  set_bytes(step.out, to_bytes(made, with_type(made.desc, kByte), *grid(step.out), step.out));
+  places_[step.out].clear();
+}
+
+// A function before the sum is what integer convolutions are joined with; not all float ones take
+// it.
+void OneDnnBuilder::bounded_conv(const Step& step) {
+  Step first = step;
+  first.post_ops = {step.post_ops[0]};
+  float_conv(first);
+  Step sum;
+  sum.kind = Kind::kBinary;
+  sum.node = step.node;
+  sum.in = {step.out, step.post_ops[1].other};
+  sum.out = step.out;
+  sum.post_ops.assign(step.post_ops.begin() + 2, step.post_ops.end());
+  binary(sum);
+}
+
+void OneDnnBuilder::float_conv(const Step& step) {
   const Convolution description = choose(step);
   const Place source = in_layout(step.in[0], description.src_desc());
   const Desc to = description.weights_desc();
@@ -197,10 +225,11 @@ void OneDnnBuilder::concat(const Step& step) {
     }
     return set(step.out, whole);
   }
+  const bool whole = grid(step.out) && have_bytes(step.in);
   std::vector<Desc> descs;
   std::vector<std::pair<int, Place>> places;
   for (std::size_t i = 0; i < step.in.size(); ++i) {
-    const Place source = dense(step.in[i]);
+    const Place source = whole ? bytes_[step.in[i]].front() : dense(step.in[i]);
     descs.push_back(source.desc);
     places.emplace_back(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), source);
   }
@@ -210,7 +239,7 @@ void OneDnnBuilder::concat(const Step& step) {
   places.emplace_back(DNNL_ARG_DST, target);
   call(dnnl::concat(description), description, std::move(places),
        what(step) + " " + description.impl_info_str());
-  set(step.out, target);
+  whole ? set_bytes(step.out, target) : set(step.out, target);
 }
 
 }  // namespace contcore

@@ -24,10 +24,13 @@ using Dims = memory::dims;
 using Convolution = dnnl::convolution_forward::primitive_desc;
 
 constexpr auto kFloat = memory::data_type::f32;
+constexpr auto kByte = memory::data_type::u8;
 constexpr auto kInference = dnnl::prop_kind::forward_inference;
 constexpr std::size_t kForever = std::numeric_limits<std::size_t>::max();
 
-inline Desc any_layout(const Shape& shape) { return {shape, kFloat, memory::format_tag::any}; }
+inline Desc any_layout(const Shape& shape, memory::data_type type = kFloat) {
+  return {shape, type, memory::format_tag::any};
+}
 
 constexpr std::int64_t kBlock = 16;
 constexpr auto kBlockIsa = dnnl::cpu_isa::avx512_core;  // with registers of that width
@@ -36,11 +39,11 @@ inline Desc block_layout(const Shape& shape) {
   return {shape, kFloat, memory::format_tag::nChw16c};
 }
 
-inline Desc plain_layout(const Shape& shape) {
+inline Desc plain_layout(const Shape& shape, memory::data_type type = kFloat) {
   const Shape dims = shape.empty() ? Shape{1} : shape;  // oneDNN has no scalars
   Dims strides(dims.size(), 1);
   for (std::size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * dims[i];
-  return {dims, kFloat, strides};
+  return {dims, type, strides};
 }
 
 // Whether the memory has neither gaps nor an offset, so that elementwise primitives are at home in
@@ -50,7 +53,14 @@ inline bool is_dense(const Desc& desc) {
   for (int i = 0; i < desc.data.ndims; ++i) {
     count *= static_cast<std::size_t>(desc.data.padded_dims[i]);
   }
-  return desc.data.offset0 == 0 && desc.get_size() == count * sizeof(float);
+  return desc.data.offset0 == 0 &&
+         desc.get_size() == count * memory::data_type_size(desc.data_type());
+}
+
+// The same layout for numbers of another type.
+inline Desc with_type(Desc desc, memory::data_type type) {
+  desc.data.data_type = memory::convert_to_c(type);
+  return desc;
 }
 
 inline bool same_layout(const Desc& a, const Desc& b) {
@@ -91,6 +101,8 @@ inline dnnl::algorithm algorithm_of(Unary::Kind kind) {
       return A::eltwise_linear;
     case K::kPower:
       return A::eltwise_pow;
+    case K::kRound:
+      return A::eltwise_round;
   }
   return A::undef;
 }

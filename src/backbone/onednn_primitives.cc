@@ -7,7 +7,8 @@ namespace contcore {
 using Kind = Step::Kind;
 
 void OneDnnBuilder::pool(const Step& step) {
-  const Place source = dense(step.in[0]);
+  const bool whole = grid(step.out) && has_bytes(step.in[0]);
+  const Place source = whole ? bytes_[step.in[0]].front() : dense(step.in[0]);
   const auto algorithm = step.kind == Kind::kMaxPool ? dnnl::algorithm::pooling_max
                          : step.count_padding        ? dnnl::algorithm::pooling_avg_include_padding
                                                      : dnnl::algorithm::pooling_avg_exclude_padding;
@@ -20,16 +21,16 @@ void OneDnnBuilder::pool(const Step& step) {
     pads_end[i] = std::max(pads_end[i], end - in[i + 2] - step.pads_begin[i]);
   }
   const Dims holes = {step.dilations[0] - 1, step.dilations[1] - 1};
-  const dnnl::pooling_v2_forward::desc operation(kInference, algorithm, source.desc,
-                                                 any_layout(out), step.strides, step.kernel, holes,
-                                                 step.pads_begin, pads_end);
+  const dnnl::pooling_v2_forward::desc operation(
+      kInference, algorithm, source.desc, any_layout(out, source.desc.data_type()), step.strides,
+      step.kernel, holes, step.pads_begin, pads_end);
   const dnnl::pooling_v2_forward::primitive_desc description(operation, attributes_of({}),
                                                              sequence_.engine);
   const Place target = allocate(description.dst_desc(), step.out);
   call(dnnl::pooling_v2_forward(description), description,
        {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, target}},
        what(step) + " " + description.impl_info_str());
-  set(step.out, target);
+  whole ? set_bytes(step.out, target) : set(step.out, target);
 }
 
 // Batch norm with mean 0 and variance 1: what is left is the scale and the shift.

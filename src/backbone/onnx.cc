@@ -88,7 +88,14 @@ std::vector<float> widened(const std::vector<std::uint16_t>& halves) {
 template <typename From>
 std::vector<std::int64_t> integers(const TensorProto& proto, std::size_t count) {
   if (proto.has_raw_data()) return converted<std::int64_t>(raw_numbers<From>(proto, count));
-  return field_numbers<std::int64_t>(proto, proto.int32_data(), count);
+  auto numbers = field_numbers<std::int64_t>(proto, proto.int32_data(), count);
+  for (const std::int64_t x : numbers) {
+    if (x != static_cast<From>(x)) {
+      refuse(fmt::format("tensor '{}' holds {}, which its data type does not; the file is damaged",
+                         proto.name(), x));
+    }
+  }
+  return numbers;
 }
 
 Tensor read_tensor(const TensorProto& proto) {
@@ -116,10 +123,11 @@ Tensor read_tensor(const TensorProto& proto) {
       return Tensor::of(shape, raw ? raw_numbers<std::int64_t>(proto, count)
                                    : field_numbers<std::int64_t>(proto, proto.int64_data(), count));
     case TensorProto::INT32:
-      return Tensor::of(shape, integers<std::int32_t>(proto, count));
+      return Tensor::of(shape, integers<std::int32_t>(proto, count), Tensor::Width::kInt32);
     case TensorProto::INT8:
-      return Tensor::of(shape, integers<std::int8_t>(proto, count));
+      return Tensor::of(shape, integers<std::int8_t>(proto, count), Tensor::Width::kInt8);
     case TensorProto::UINT8:
+      return Tensor::of(shape, integers<std::uint8_t>(proto, count), Tensor::Width::kUint8);
     case TensorProto::BOOL:
       return Tensor::of(shape, integers<std::uint8_t>(proto, count));
     default:

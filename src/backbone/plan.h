@@ -9,14 +9,17 @@
 #include <vector>
 
 #include "backbone/graph.h"
+#include "backbone/quantize.h"
 
 namespace contcore {
 
-/// A tensor on the image's way, or a constant.
+/// A tensor on the image's way, or a constant. If it has a grid, its numbers lie on that, and bytes
+/// can hold them: a convolution or kQuantize that makes such a value rounds to it.
 struct Value {
   std::string name;
   Shape shape;
   std::optional<Tensor> constant;
+  std::optional<Grid> grid;
 };
 
 /// A function of one number.
@@ -37,6 +40,7 @@ struct Unary {
     kElu,
     kLinear,  ///< alpha · x + beta
     kPower,   ///< alpha · x^beta
+    kRound,   ///< to the nearest whole number, of two the even one
   };
   Kind kind = Kind::kRelu;
   float alpha = 0, beta = 0;
@@ -66,6 +70,7 @@ struct Step {
     kTranspose,  ///< in[0], axes[i] is the axis that becomes the i-th
     kSlice,      ///< in[0] from `starts` on
     kMean,       ///< in[0] along `axes`, which stay with length 1
+    kQuantize,   ///< in[0], rounded to the grid of the result
     kHost,       ///< the node itself, by evaluate()
   };
   enum class Combine { kAdd, kSub, kMul, kDiv, kMin, kMax };

@@ -46,7 +46,7 @@ Shape PlanBuilder::image_shape(std::int64_t height, std::int64_t width) {
 // ---- values ------------------------------------------------------------------------------------
 
 std::size_t PlanBuilder::add_value(const std::string& name, Shape shape) {
-  plan_.values.push_back({name, std::move(shape), std::nullopt});
+  plan_.values.push_back({name, std::move(shape), std::nullopt, std::nullopt});
   plan_.names[name] = plan_.values.size() - 1;
   return plan_.values.size() - 1;
 }

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +49,24 @@ class PlanBuilder {
   }
   void add_constant(const std::string& name, Tensor tensor);
 
+  // ---- whole numbers, between QuantizeLinear and DequantizeLinear ----
+  /// What the tensor's value means: with a grid the numbers that the whole ones stand for, without
+  /// one the whole numbers themselves.
+  struct Whole {
+    std::optional<Grid> grid;
+    Tensor::Width width = Tensor::Width::kUint8;
+    bool operator==(const Whole&) const = default;
+  };
+  /// Null: the tensor is not of whole numbers.
+  const Whole* whole(const std::string& name) const {
+    const auto found = whole_.find(name);
+    return found == whole_.end() ? nullptr : &found->second;
+  }
+  void set_whole(const std::string& name, const Whole& whole) { whole_[name] = whole; }
+  void set_grid(const std::string& name, const Grid& grid) {
+    plan_.values[plan_.names.at(name)].grid = grid;
+  }
+
   // ---- steps ----
   void add_step(Step step, Shape shape, const std::string& name);
   void add_step(const Node& node, Step step, Shape shape) {
@@ -65,6 +85,7 @@ class PlanBuilder {
 
   const Graph& graph_;
   Plan plan_;
+  std::map<std::string, Whole> whole_;
 };
 
 /// A step that stands for a node, or for a part of one.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
@@ -14,6 +15,7 @@
 
 #include "backbone/fetch.h"
 #include "contcore/error.h"
+#include "detector/eight_bit.h"
 
 namespace contcore {
 namespace {
@@ -47,14 +49,75 @@ std::vector<std::string> of_comma_list(const std::string& text) {
 }
 
 // A name stays a name; a file is told by its whole path.
-std::string lasting_name(const std::string& backbone) {
+std::string lasting_name(const std::string& backbone, Precision precision) {
   if (backbone == "builtin" || backbone == "resnet50") return backbone;
   if (backbone == cached_backbone("resnet50")) return "resnet50";
+  for (const char* name : {"resnet50", "builtin"}) {
+    if (precision == Precision::k8Bit && backbone == eight_bit_file(name)) return name;
+  }
   std::error_code ignored;
   return std::filesystem::weakly_canonical(backbone, ignored).string();
 }
 
+const std::string& said(const Source& source, const std::string& name, const std::string& key) {
+  const auto found = source.find(key);
+  if (found != source.end()) return found->second;
+  throw Error(
+      Error::Kind::kInput,
+      fmt::format("{}: the memory does not say its {}; it was not learned from images", name, key));
+}
+
+// A source that says nothing of it is of floats.
+Precision precision_of(const Source& source, const std::string& name) {
+  const auto found = source.find("precision");
+  if (found == source.end() || found->second == "float") return Precision::kFloat;
+  if (found->second == "8bit") return Precision::k8Bit;
+  throw Error(Error::Kind::kInput,
+              fmt::format("{}: its features have the precision '{}', which this version does not "
+                          "make; use a later one",
+                          name, found->second));
+}
+
+// The numbers of a text, all of it.
+template <typename Number>
+Number number_in(const std::string& text) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && rest == end ? number : Number{};
+}
+
+ByteScale scale_of(const Source& source, const std::string& name) {
+  const std::string& scale = said(source, name, "scale");
+  const std::string& zero = said(source, name, "zero");
+  const ByteScale found{number_in<float>(scale), number_in<std::uint8_t>(zero)};
+  if (is_sane(found) && (found.zero != 0 || zero == "0")) return found;
+  throw Error(Error::Kind::kInput,
+              fmt::format("{}: its bytes have the scale '{}' and the zero '{}', which cannot be; "
+                          "learn it again, or restore it from a copy",
+                          name, scale, zero));
+}
+
+Backbone open_backbone(const std::string& named, const std::vector<std::string>& layers,
+                       Precision precision, const Notice& notice, const std::string& wanted) {
+  if (precision == Precision::kFloat) return Backbone(resolve_backbone(named), layers);
+  Compute compute;
+  const EightBitForm form = eight_bit_form(named, compute, notice, {}, wanted);
+  return Backbone::of_bytes(form.file, form.bytes, layers);
+}
+
 }  // namespace
+
+Precision parse_precision(const std::string& word) {
+  if (word == "float") return Precision::kFloat;
+  if (word == "8bit") return Precision::k8Bit;
+  throw Error(Error::Kind::kUsage,
+              fmt::format("'{}' is not a precision; there are float and 8bit", word));
+}
+
+std::string precision_word(Precision precision) {
+  return precision == Precision::kFloat ? "float" : "8bit";
+}
 
 struct Extractor::State {
   State(Backbone network, const Geometry& how, const PatchEmbedding& patches)
@@ -79,6 +142,18 @@ struct Extractor::State {
     idle.push_back({threads, std::move(runner)});
   }
 
+  // False if a number is not finite.
+  bool embed_into(const std::vector<FeatureMap>& maps, Patches& patches, Compute& compute) const {
+    const std::size_t rows = patches.grid_width * patches.grid_height;
+    if (bytes) {
+      patches.vectors = Vectors(rows, embedding.dimension, Scalar::kUint8);
+      return embed(maps, embedding, *bytes, patches.vectors.byte_data(), compute);
+    }
+    patches.vectors = Vectors(rows, embedding.dimension);
+    embed(maps, embedding, patches.vectors.data(), compute);
+    return all_finite({patches.vectors.data(), rows * embedding.dimension});
+  }
+
   struct Idle {
     std::size_t threads;
     Backbone::Runner runner;
@@ -86,6 +161,7 @@ struct Extractor::State {
   Backbone backbone;
   Geometry geometry;
   PatchEmbedding embedding;
+  std::optional<ByteScale> bytes;  // in 8 bits
   Source source;
   std::mutex mutex;
   std::vector<Idle> idle;
@@ -100,51 +176,57 @@ Extractor::Extractor(const ExtractorOptions& options) {
   const std::string named = options.backbone.empty() ? default_backbone() : options.backbone;
   PatchEmbedding embedding;
   embedding.dimension = options.dimension;
-  state_ = std::make_unique<State>(Backbone(resolve_backbone(named), options.layers),
-                                   options.geometry, embedding);
-  state_->source = {{"backbone", lasting_name(named)},
+  state_ = std::make_unique<State>(
+      open_backbone(named, options.layers, options.precision, options.notice, ""), options.geometry,
+      embedding);
+  state_->source = {{"backbone", lasting_name(named, options.precision)},
                     {"backbone.sha256", backbone().hash()},
                     {"layers", comma_list(backbone().layers())},
                     {"resize", options.geometry.resize_text()},
                     {"crop", options.geometry.crop_text()},
                     {"neighbourhood", fmt::format("{}", embedding.neighbourhood)}};
+  if (options.precision == Precision::kFloat) return;
+  Compute compute;
+  state_->bytes = find_byte_scale(backbone(), embedding, compute, options.notice);
+  state_->source["precision"] = precision_word(options.precision);
+  state_->source["scale"] = fmt::format("{}", state_->bytes->scale);
+  state_->source["zero"] = fmt::format("{}", state_->bytes->zero);
 }
 
 Extractor Extractor::of_source(const Source& source, std::size_t dimension, const std::string& name,
-                               const std::string& backbone_file) {
-  const auto said = [&](const std::string& key) -> const std::string& {
-    const auto found = source.find(key);
-    if (found != source.end()) return found->second;
-    throw Error(Error::Kind::kInput,
-                fmt::format("{}: the memory does not say its {}; it was not learned from images",
-                            name, key));
+                               const std::string& backbone_file, const Notice& notice) {
+  const auto entry = [&](const std::string& key) -> const std::string& {
+    return said(source, name, key);
   };
-  const std::string file =
-      resolve_backbone(backbone_file.empty() ? said("backbone") : backbone_file);
-  if (file != "builtin" && !std::filesystem::exists(file)) {
-    throw Error(
-        Error::Kind::kInput,
-        fmt::format("{}: its backbone {} is not there; name the file with --backbone", name, file));
+  const std::string named = backbone_file.empty() ? entry("backbone") : backbone_file;
+  if (named != "builtin" && named != "resnet50" && !std::filesystem::exists(named)) {
+    throw Error(Error::Kind::kInput,
+                fmt::format("{}: its backbone {} is not there; name the file with --backbone", name,
+                            named));
   }
-  Backbone backbone(file, of_comma_list(said("layers")));
-  if (backbone.hash() != said("backbone.sha256")) {
+  const Precision precision = precision_of(source, name);
+  Backbone backbone = open_backbone(named, of_comma_list(entry("layers")), precision, notice,
+                                    entry("backbone.sha256"));
+  if (backbone.hash() != entry("backbone.sha256")) {
     throw Error(
         Error::Kind::kInput,
-        fmt::format("{}: was learned with another backbone ({}, sha256 {:.12}…) than {} "
+        fmt::format("{}: was learned with another backbone ({}{}, sha256 {:.12}…) than {} "
                     "(sha256 {:.12}…); name the right one with --backbone",
-                    name, said("backbone"), said("backbone.sha256"), file, backbone.hash()));
+                    name, entry("backbone"), precision == Precision::k8Bit ? " in 8 bits" : "",
+                    entry("backbone.sha256"), backbone.file(), backbone.hash()));
   }
   PatchEmbedding embedding;
   embedding.dimension = dimension;
-  if (said("neighbourhood") != fmt::format("{}", embedding.neighbourhood)) {
+  if (entry("neighbourhood") != fmt::format("{}", embedding.neighbourhood)) {
     throw Error(
         Error::Kind::kInput,
         fmt::format("{}: was learned with neighbourhoods of {}, which this version does not "
                     "make",
-                    name, said("neighbourhood")));
+                    name, entry("neighbourhood")));
   }
   auto state = std::make_unique<State>(std::move(backbone),
-                                       Geometry::parse(said("resize"), said("crop")), embedding);
+                                       Geometry::parse(entry("resize"), entry("crop")), embedding);
+  if (precision == Precision::k8Bit) state->bytes = scale_of(source, name);
   state->source = source;
   return Extractor(std::move(state));
 }
@@ -153,6 +235,10 @@ const Source& Extractor::source() const { return state_->source; }
 const Backbone& Extractor::backbone() const { return state_->backbone; }
 const Geometry& Extractor::geometry() const { return state_->geometry; }
 const PatchEmbedding& Extractor::embedding() const { return state_->embedding; }
+const std::optional<ByteScale>& Extractor::byte_scale() const { return state_->bytes; }
+Precision Extractor::precision() const {
+  return state_->bytes ? Precision::k8Bit : Precision::kFloat;
+}
 
 void Extractor::release() const {
   const std::lock_guard<std::mutex> lock(state_->mutex);
@@ -169,11 +255,10 @@ Patches Extractor::extract(const Image& image, Compute& compute) const {
       runner.run(patches.input.chw, patches.input.height, patches.input.width, compute);
   patches.grid_width = maps[0].width;
   patches.grid_height = maps[0].height;
-  patches.vectors = Vectors(patches.grid_width * patches.grid_height, state_->embedding.dimension);
-  embed(maps, state_->embedding, patches.vectors.data(), compute);
+  const bool finite = state_->embed_into(maps, patches, compute);
   state_->put_back(compute.threads().count(), std::move(runner));
   patches.input.chw = {};
-  if (!all_finite({patches.vectors.data(), patches.vectors.rows() * patches.vectors.cols()})) {
+  if (!finite) {
     throw Error(Error::Kind::kInput,
                 "the backbone gives values that are not finite for this image; another backbone or "
                 "preprocessing is needed");
@@ -183,8 +268,10 @@ Patches Extractor::extract(const Image& image, Compute& compute) const {
 
 std::string backbone_text(const Source& source) {
   const std::string& crop = source.at("crop");
-  return fmt::format("{} ({}), images resized to {}{}", source.at("backbone"), source.at("layers"),
-                     source.at("resize"), crop == "none" ? "" : ", cropped to " + crop);
+  const bool bytes = source.contains("precision") && source.at("precision") == "8bit";
+  return fmt::format("{} ({}){}, images resized to {}{}", source.at("backbone"),
+                     source.at("layers"), bytes ? " in 8 bits" : "", source.at("resize"),
+                     crop == "none" ? "" : ", cropped to " + crop);
 }
 
 }  // namespace contcore

@@ -331,12 +331,39 @@ class NaiveGraph {
     return y;
   }
 
+  // QuantizeLinear and DequantizeLinear: the scale and zero point of each number, along an axis or
+  // one for all.
+  Array levels(const Node& node, const std::function<double(double, double, double)>& f) {
+    Array y = in(node, 0);
+    const auto& scale = in(node, 1).data;
+    const auto axis = static_cast<std::size_t>(get<std::int64_t>(node, "axis", 1));
+    std::size_t behind = 1;
+    for (std::size_t i = axis + 1; i < y.shape.size(); ++i) {
+      behind *= static_cast<std::size_t>(y.shape[i]);
+    }
+    for (std::size_t i = 0; i < y.data.size(); ++i) {
+      const std::size_t j = scale.size() == 1 ? 0 : i / behind % scale.size();
+      y.data[i] = f(y.data[i], scale[j], has(node, 2) ? in(node, 2).data[j] : 0);
+    }
+    return y;
+  }
+
   void run(const Node& node) {
     const std::string& op = node.op;
     Array y;
     const auto f = [&](const std::function<double(double)>& g) { y = mapped(in(node, 0), g); };
     const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
-    if (op == "Conv") {
+    if (op == "QuantizeLinear") {
+      const bool whole = has(node, 2) && graph_.weights.contains(node.inputs[2]);
+      const bool negative =
+          whole && graph_.weights.at(node.inputs[2]).width == Tensor::Width::kInt8;
+      const double low = negative ? -128 : 0;
+      y = levels(node, [=](double x, double scale, double zero) {
+        return std::clamp(std::nearbyint(x / scale) + zero, low, low + 255);
+      });
+    } else if (op == "DequantizeLinear") {
+      y = levels(node, [](double x, double scale, double zero) { return (x - zero) * scale; });
+    } else if (op == "Conv") {
       y = conv(node);
     } else if (op == "MaxPool" || op == "AveragePool") {
       y = pool(node);

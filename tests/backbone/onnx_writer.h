@@ -29,6 +29,13 @@ namespace contcore::testing {
 
 inline void write_tensor(const Tensor& tensor, onnx::TensorProto& proto) {
   for (const std::int64_t dim : tensor.shape) proto.add_dims(dim);
+  if (!tensor.is_float() && tensor.width != Tensor::Width::kOther) {
+    proto.set_data_type(tensor.width == Tensor::Width::kInt8    ? onnx::TensorProto::INT8
+                        : tensor.width == Tensor::Width::kUint8 ? onnx::TensorProto::UINT8
+                                                                : onnx::TensorProto::INT32);
+    for (const std::int64_t x : *tensor.ints) proto.add_int32_data(static_cast<std::int32_t>(x));
+    return;
+  }
   proto.set_data_type(tensor.is_float() ? onnx::TensorProto::FLOAT : onnx::TensorProto::INT64);
   const void* data = tensor.is_float() ? static_cast<const void*>(tensor.floats->data())
                                        : static_cast<const void*>(tensor.ints->data());

@@ -1,0 +1,223 @@
+// Values as bytes: rounding to them and back, and convolutions of bytes with signed bytes.
+//
+// An integer convolution sums codes · codes in 32 bits, exactly. What is left is done on floats in
+// the same pass: the scales, the bias, functions, the other summand, and rounding to the levels of
+// the result.
+#include <cmath>
+#include <cstring>
+
+#include "backbone/attributes.h"
+#include "backbone/onednn_builder.h"
+
+namespace contcore {
+namespace {
+
+// More would not fit 32 bits: codes go to 255 and to −128.
+constexpr std::int64_t kMostProducts = (std::int64_t{1} << 31) / (255 * 128) - 1;
+
+// Without these instructions oneDNN adds pairs of products in 16 bits, where they saturate: wrong,
+// without a word. Such a machine computes on floats from the same codes.
+bool sums_in_32_bits() {
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::avx2_vnni:
+    case dnnl::cpu_isa::avx512_core_vnni:
+    case dnnl::cpu_isa::avx512_core_bf16:
+    case dnnl::cpu_isa::avx512_core_amx:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The factor from sums of codes to numbers, for each channel.
+std::vector<float> factors(const Step& step, const Grid& source) {
+  const std::vector<float>& scale = step.weights.codes->scale;
+  std::vector<float> all(static_cast<std::size_t>(step.weights.shape[0]));
+  for (std::size_t c = 0; c < all.size(); ++c) {
+    all[c] = source.scale * scale[scale.size() > 1 ? c : 0];
+    if (!step.scale.empty()) all[c] *= step.scale[c];
+  }
+  return all;
+}
+
+// The bias in units of the sums, to which it is added; nothing if there is no such number.
+std::optional<std::vector<float>> bias_of_sums(const Step& step, const std::vector<float>& factor) {
+  std::vector<float> bias(factor.size(), 0.0f);
+  for (std::size_t c = 0; c < factor.size(); ++c) {
+    if (!std::isfinite(factor[c])) return std::nullopt;
+    if (!step.bias.empty() && step.bias[c] != 0) bias[c] = step.bias[c] / factor[c];
+    if (!std::isfinite(bias[c])) return std::nullopt;
+  }
+  return bias;
+}
+
+// Whether a step's functions mean the same in units of a grid's scale.
+bool scales_with(const std::vector<PostOp>& post_ops) {
+  return std::all_of(post_ops.begin(), post_ops.end(), [](const PostOp& op) {
+    return !op.unary || op.unary->kind == Unary::Kind::kRelu ||
+           op.unary->kind == Unary::Kind::kClip;
+  });
+}
+
+bool is_linear_function(const PostOp& op) {
+  return op.unary && op.unary->kind == Unary::Kind::kLinear;
+}
+
+}  // namespace
+
+// ---- floats to bytes and back ------------------------------------------------------------------
+
+OneDnnBuilder::Place OneDnnBuilder::to_bytes(const Place& from, const Desc& desc,
+                                             const Grid& levels, std::size_t value) {
+  dnnl::primitive_attr attributes;
+  attributes.set_output_scales(0, {1 / levels.scale});
+  if (levels.zero != 0) attributes.set_zero_points(DNNL_ARG_DST, 0, {levels.zero});
+  const Place made = block(desc, last_use_[value]);
+  reorder(from, made, "to bytes " + plan_.values[value].name, attributes);
+  return made;
+}
+
+OneDnnBuilder::Place OneDnnBuilder::from_bytes(std::size_t value) {
+  const Place from = bytes_[value].front();
+  const Grid& levels = *grid(value);
+  dnnl::primitive_attr attributes;
+  attributes.set_output_scales(0, {levels.scale});
+  if (levels.zero != 0) attributes.set_zero_points(DNNL_ARG_SRC, 0, {levels.zero});
+  const Place made = block(with_type(from.desc, kFloat), last_use_[value]);
+  reorder(from, made, "to floats " + plan_.values[value].name, attributes);
+  return made;
+}
+
+OneDnnBuilder::Place OneDnnBuilder::bytes_in_layout(std::size_t value, const Desc& desc) {
+  if (bytes_[value].empty()) {
+    bytes_[value].push_back(to_bytes(place(value), desc, *grid(value), value));
+  }
+  for (const Place& version : bytes_[value]) {
+    if (same_layout(version.desc, desc)) return version;
+  }
+  const Place copy = block(desc, last_use_[value]);
+  reorder(bytes_[value].front(), copy, plan_.values[value].name);
+  bytes_[value].push_back(copy);
+  return copy;
+}
+
+void OneDnnBuilder::quantize(const Step& step) {
+  const std::size_t in = step.in[0];
+  if (grid(in) == grid(step.out) && has_bytes(in)) return set_bytes(step.out, bytes_[in].front());
+  const Shape& form = shape(step.out);
+  // Channels last, as integer convolutions take them.
+  const Desc desc =
+      form.size() == 4 ? Desc(form, kByte, memory::format_tag::nhwc) : plain_layout(form, kByte);
+  set_bytes(step.out, to_bytes(place(in), desc, *grid(step.out), step.out));
+}
+
+// ---- convolutions ------------------------------------------------------------------------------
+
+OneDnnBuilder::Place OneDnnBuilder::pack_codes(const Step& step, const Desc& to) {
+  const std::vector<std::int8_t>& codes = step.weights.codes->numbers;
+  const auto fill = [&](float* target) {
+    std::vector<std::int8_t> numbers = codes;  // oneDNN takes no pointer to constants
+    memory source(plain_layout(grouped_shape(step), memory::data_type::s8), sequence_.engine,
+                  numbers.data());
+    memory result(to, sequence_.engine, target);
+    dnnl::reorder(source, result).execute(sequence_.stream, source, result);
+    sequence_.stream.wait();
+  };
+  if (step.shared) {
+    const void* which = &codes;
+    std::string key(reinterpret_cast<const char*>(&which), sizeof which);
+    key.append(reinterpret_cast<const char*>(&to.data), sizeof to.data);
+    return constant_block(weights_.get(key, to.get_size(), fill), to);
+  }
+  auto block = std::make_shared<Vectors>(1, to.get_size() / sizeof(float) + 1);
+  fill(block->data());
+  return constant_block(block, to);
+}
+
+// Where the result is bytes and the other summand too, that is added in place; where it is floats,
+// as a second source. A result of floats is added to floats in place.
+bool OneDnnBuilder::integer_conv(const Step& step) {
+  const std::size_t in = step.in[0];
+  if (step.weights.codes == nullptr || !grid(in) || !sums_in_32_bits()) return false;
+  if (step.weights.shape[1] * step.kernel[0] * step.kernel[1] > kMostProducts) return false;
+  const auto& levels = grid(step.out);
+  const auto other = summand(step);
+  const bool other_bytes = other && levels && has_bytes(*other);
+  const bool second = other && levels && !other_bytes;
+  // In units of the result's scale from the start, or at the end where the functions want numbers.
+  const bool at_once = levels && scales_with(step.post_ops) && !second;
+  if (levels && !at_once &&
+      std::any_of(step.post_ops.begin(), step.post_ops.end(), is_linear_function)) {
+    return false;  // oneDNN 2.6 would give the second linear function the first one's numbers
+  }
+  const float unit = at_once ? 1 / levels->scale : 1;
+  std::vector<float> factor = factors(step, *grid(in));
+  for (float& f : factor) f *= unit;
+  Step scaled = step;
+  for (float& b : scaled.bias) b *= unit;
+  const auto bias = bias_of_sums(scaled, factor);
+  if (!bias) return false;
+
+  const Shape& out = shape(step.out);
+  const Desc second_desc(out, kFloat, memory::format_tag::nhwc);
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  attributes.set_output_scales(1 << 1, factor);
+  if (grid(in)->zero != 0) attributes.set_zero_points(DNNL_ARG_SRC, 0, {grid(in)->zero});
+  if (levels && levels->zero != 0) attributes.set_zero_points(DNNL_ARG_DST, 0, {levels->zero});
+  dnnl::post_ops operations;
+  int second_at = 0;
+  for (const PostOp& op : step.post_ops) {
+    if (op.unary) {
+      const bool clip = op.unary->kind == Unary::Kind::kClip;
+      operations.append_eltwise(1.0f, algorithm_of(op.unary->kind),
+                                clip ? op.unary->alpha * unit : op.unary->alpha,
+                                clip ? op.unary->beta * unit : op.unary->beta);
+    } else if (second) {
+      second_at = operations.len();
+      operations.append_binary(dnnl::algorithm::binary_add, second_desc);
+    } else if (other_bytes) {
+      operations.append_sum(grid(*other)->scale * unit, grid(*other)->zero, kByte);
+    } else {
+      operations.append_sum(1.0f);
+    }
+  }
+  if (levels && !at_once) {
+    operations.append_eltwise(1.0f, dnnl::algorithm::eltwise_linear, 1 / levels->scale, 0);
+  }
+  attributes.set_post_ops(operations);
+
+  const Dims holes = {step.dilations[0] - 1, step.dilations[1] - 1};
+  const Desc bias_desc(Dims{out[1]}, kFloat, memory::format_tag::a);
+  std::optional<Convolution> found;
+  try {
+    const dnnl::convolution_forward::desc operation(
+        kInference, dnnl::algorithm::convolution_direct, any_layout(shape(in), kByte),
+        any_layout(grouped_shape(step), memory::data_type::s8), bias_desc,
+        any_layout(out, levels ? kByte : kFloat), step.strides, holes, step.pads_begin,
+        step.pads_end);
+    found.emplace(operation, attributes, sequence_.engine);
+  } catch (const dnnl::error&) {
+    return false;
+  }
+  if (is_reference(*found)) return false;
+  std::vector<std::pair<int, Place>> places = {
+      {DNNL_ARG_SRC, bytes_in_layout(in, found->src_desc())},
+      {DNNL_ARG_WEIGHTS, pack_codes(step, found->weights_desc())},
+      {DNNL_ARG_BIAS, constant_vector(*bias)}};
+  if (second) {
+    places.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(second_at) | DNNL_ARG_SRC_1,
+                        in_layout(*other, second_desc));
+  }
+  const Place target = other_bytes
+                           ? sum_target(*other, bytes_in_layout(*other, found->dst_desc()), step)
+                       : other && !second ? sum_target(*other, found->dst_desc(), step)
+                                          : allocate(found->dst_desc(), step.out);
+  places.emplace_back(DNNL_ARG_DST, target);
+  call(dnnl::convolution_forward(*found), *found, std::move(places),
+       what(step) + " " + found->impl_info_str());
+  levels ? set_bytes(step.out, target) : set(step.out, target);
+  return true;
+}
+
+}  // namespace contcore
