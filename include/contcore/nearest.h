@@ -14,6 +14,8 @@
 
 namespace contcore {
 
+class VectorIndex;
+
 /// The k nearest vectors of each query, nearest first: entry j of query i is at [i · k + j]. Where
 /// the index holds fewer than k vectors, the rest is −1 at an infinite distance.
 struct NearestResult {
@@ -25,7 +27,8 @@ struct NearestResult {
 
 /// Finds, for each query, the vectors at the smallest canonical distance (contcore/distance.h),
 /// ties going to the lowest id. The answer is brute force's to the last bit. Built once, searched
-/// often, cheap to change.
+/// often, cheap to change. Holds vectors of bytes or of floats; what is added or searched for must
+/// be of the same kind, or Error (kInput) is thrown.
 class NearestIndex {
  public:
   /// An index of the vectors, whose ids are 0, 1, 2, … The vectors are not copied and must stay
@@ -44,7 +47,8 @@ class NearestIndex {
   std::size_t dimension() const;
 
   /// Adds vectors, which also must stay where they are; returns the id of the first, the others
-  /// follow. Costs one sketch for each, whatever the size of the index.
+  /// follow. Costs one sketch for each, whatever the size of the index; of bytes, all are laid out
+  /// anew when half of them have changed.
   std::int64_t add(VectorView vectors, Compute& compute, const std::string& name = "vectors");
   /// Adds some of them, in the order of `rows`.
   std::int64_t add(VectorView vectors, const std::vector<std::uint32_t>& rows, Compute& compute);
@@ -59,8 +63,7 @@ class NearestIndex {
                        const std::string& name = "queries", const Progress& progress = {}) const;
 
  private:
-  struct Index;
-  std::unique_ptr<Index> index_;
+  std::unique_ptr<VectorIndex> index_;
 };
 
 }  // namespace contcore

@@ -18,6 +18,18 @@ void squared_distances(const float* const* a, std::size_t na, const float* const
 void squared_distances(const std::uint8_t* const* a, std::size_t na, const std::uint8_t* const* b,
                        std::size_t nb, std::size_t d, float* out);
 
+/// Products of byte vectors, less 128 Σ b: out[i * nb + j] = Σ b[j] (a[i] − 128). For d up to
+/// kMostExactBytes; with the norms below they make distances: |a − b|² = a.squares − 2 out +
+/// b.squares − 256 b.sum, all of it below 2³¹.
+inline constexpr std::size_t kMostExactBytes = 32768;
+void byte_products(const std::uint8_t* const* a, std::size_t na, const std::uint8_t* const* b,
+                   std::size_t nb, std::size_t d, std::int32_t* out);
+struct ByteNorm {
+  std::int32_t squares = 0;  ///< Σ a²
+  std::int32_t sum = 0;      ///< Σ a
+};
+ByteNorm byte_norm(const std::uint8_t* a, std::size_t d);
+
 /// out = row − centre, and the canonical squared distance of the two.
 float subtract(const float* row, const float* centre, std::size_t d, float* out);
 
@@ -72,6 +84,30 @@ struct BytePoint {
 inline constexpr std::size_t byte_tile_floats(std::size_t width) { return (width / 4 + 4) * kTile; }
 void scan_bytes(const BytePoint* const* points, std::size_t n, const float* tile, std::size_t width,
                 float* values, float* most);
+
+/// A tile of kTile vectors of `width` signed bytes, to be multiplied with vectors of bytes: a row
+/// of kTile times four bytes for every four numbers, the last filled up with zeros, then a row of
+/// starts.
+struct alignas(64) TileRow {
+  std::int32_t lanes[kTile];
+};
+inline constexpr std::size_t tile_rows(std::size_t width) { return (width + 3) / 4 + 1; }
+
+/// values[i * kTile + lane] = start + Σ a[i] b, for n ≤ kScanPoints vectors a.
+void tile_products(const std::uint8_t* const* a, std::size_t n, const TileRow* tile,
+                   std::size_t width, std::int32_t* values);
+/// The same, and the bits of the lanes whose value is at least gates[i]; values of an a without
+/// such lanes are not written.
+void tile_scan(const std::uint8_t* const* a, std::size_t n, const TileRow* tile, std::size_t width,
+               const std::int32_t* gates, std::int32_t* values, std::uint64_t* lanes);
+/// The largest values of many tiles: most[t * kScanPoints + i]. Takes kScanPoints vectors a.
+void tile_maxima(const std::uint8_t* const* a, const TileRow* tile, std::size_t tiles,
+                 std::size_t width, std::int32_t* most);
+/// The largest of those for each a, and the tiles in which one is at least its gate, in order;
+/// returns how many. Gates above all find none.
+void largest_of_tiles(const std::int32_t* most, std::size_t tiles, std::int32_t* largest);
+std::size_t tiles_at_least(const std::int32_t* most, std::size_t tiles, const std::int32_t* gates,
+                           std::uint32_t* found);
 
 /// Writes the indices of the values that are at least `bound`, in order, and returns how many.
 std::size_t not_below(const float* values, std::size_t n, float bound, std::uint32_t* indices);

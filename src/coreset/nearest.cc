@@ -1,7 +1,8 @@
-// Exact nearest neighbours: a cascade of ever dearer tests, each of which certifies that a vector,
-// or a whole tile of them, is farther than the best found so far (coreset/tiles.h has the layout).
-// All tiles are scanned first; the vector that looks nearest is measured, which excludes most
-// tiles. What no sketch can exclude waits in a list until the likeliest have been measured.
+// The public face, and the search of floats: a cascade of ever dearer tests, each of which
+// certifies that a vector, or a whole tile of them, is farther than the best found so far
+// (coreset/tiles.h has the layout). All tiles are scanned first; the vector that looks nearest is
+// measured, which excludes most tiles. What no sketch can exclude waits in a list until the
+// likeliest have been measured.
 #include "contcore/nearest.h"
 
 #include <fmt/format.h>
@@ -12,13 +13,13 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <unordered_map>
 
 #include "base/rows.h"
 #include "contcore/error.h"
 #include "coreset/kernels.h"
 #include "coreset/sketch.h"
 #include "coreset/tiles.h"
+#include "coreset/vector_index.h"
 
 namespace contcore {
 namespace {
@@ -33,15 +34,6 @@ std::vector<std::size_t> choose_widths(VectorView vectors) {
   if (vectors.cols < 512 || vectors.rows < 1024) return {64};
   return {64, 192};
 }
-
-struct Neighbour {
-  float distance;  // squared
-  std::int64_t id;
-  std::uint32_t place;
-  bool operator<(const Neighbour& other) const {
-    return distance < other.distance || (distance == other.distance && id < other.id);
-  }
-};
 
 struct Candidate {
   float acc;  // the last level's test value: the larger, the nearer
@@ -73,29 +65,22 @@ struct Scratch {
   std::uint64_t exact = 0;
 };
 
-}  // namespace
-
-struct NearestIndex::Index {
-  Index(VectorView vectors, Compute& compute, const std::string& name)
-      : d(vectors.cols), sketch(vectors, {}, choose_widths(vectors), compute), tiles(sketch) {
-    check(vectors, name);
+class FloatIndex final : public VectorIndex {
+ public:
+  FloatIndex(VectorView vectors, Compute& compute, const std::string& name)
+      : VectorIndex(vectors, Scalar::kFloat32),
+        d(vectors.cols),
+        sketch(vectors, {}, choose_widths(vectors), compute),
+        tiles(sketch) {
     std::vector<Vectors> sketches;
     for_batches(vectors, name, compute, [&](std::size_t, const VectorView&, Vectors s) {
       sketches.push_back(std::move(s));
     });
     tiles.build(vectors, std::move(sketches), kBatch);
-    next_id = static_cast<std::int64_t>(vectors.rows);
+    next_id_ = static_cast<std::int64_t>(vectors.rows);
   }
 
-  void check(const VectorView& vectors, const std::string& name) const {
-    if (vectors.cols != d) {
-      throw Error(Error::Kind::kInput,
-                  fmt::format("{} has {} dimensions, but the index has {}", name, vectors.cols, d));
-    }
-    if (tiles.places() + vectors.rows >= std::numeric_limits<std::uint32_t>::max()) {
-      throw Error(Error::Kind::kInput, fmt::format("{}: more than 4 billion vectors", name));
-    }
-  }
+  std::size_t size() const override { return tiles.size(); }
 
   // Sketches vectors a batch at a time; use(first, batch, sketches).
   template <typename Use>
@@ -113,64 +98,12 @@ struct NearestIndex::Index {
     }
   }
 
-  std::int64_t add(VectorView vectors, Compute& compute, const std::string& name) {
-    check(vectors, name);
-    const std::int64_t first_id = next_id;
-    know_places();
-    std::vector<Vectors> sketches;  // all of them first: nothing is added if one is bad
-    for_batches(vectors, name, compute, [&](std::size_t, const VectorView&, Vectors s) {
-      sketches.push_back(std::move(s));
-    });
-    for (std::size_t i = 0; i < vectors.rows; ++i) {
-      const float* row = sketches[i / kBatch].row(i % kBatch);
-      place_of[next_id] = tiles.put(vectors, i, row, next_id);
-      ++next_id;
-    }
-    return first_id;
-  }
-
-  // The vectors with ids from `first` on are elsewhere.
-  void relocate(const VectorView& vectors, const std::vector<std::uint32_t>& rows,
-                std::int64_t first) {
-    know_places();
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const std::uint32_t place = place_of.at(first + static_cast<std::int64_t>(i));
-      tiles.relocate(place, vectors.part(rows[i], 1));
-    }
-  }
-
-  // The table of places is made when something changes for the first time.
-  void know_places() {
-    if (places_known) return;
-    for (std::size_t place = 0; place < tiles.places(); ++place) {
-      place_of[tiles.id(place)] = static_cast<std::uint32_t>(place);
-    }
-    places_known = true;
-  }
-
-  void drop(std::span<const std::int64_t> ids) {
-    know_places();
-    std::vector<std::int64_t> sorted(ids.begin(), ids.end());
-    std::sort(sorted.begin(), sorted.end());
-    for (std::size_t i = 0; i < sorted.size(); ++i) {  // all of them first: all or none are dropped
-      if (place_of.count(sorted[i]) == 0 || (i > 0 && sorted[i] == sorted[i - 1])) {
-        throw Error(Error::Kind::kUsage,
-                    fmt::format("the index holds no vector with id {}", sorted[i]));
-      }
-    }
-    for (const std::int64_t id : sorted) {
-      const auto at = place_of.find(id);
-      tiles.clear(at->second);
-      place_of.erase(at);
-    }
-  }
-
   NearestResult search(VectorView queries, std::size_t k, Compute& compute, const std::string& name,
-                       const Progress& progress) const {
+                       const Progress& progress) const override {
     NearestResult result;
     result.k = k;
     result.distances.assign(queries.rows * k, kInfinity);
-    result.ids.assign(queries.rows * k, Tiles::kFree);
+    result.ids.assign(queries.rows * k, kFree);
     std::vector<Scratch> scratch(compute.threads().count());
     for_batches(
         queries, name, compute,
@@ -193,6 +126,27 @@ struct NearestIndex::Index {
     return result;
   }
 
+ protected:
+  std::size_t places() const override { return tiles.places(); }
+  std::int64_t id_at(std::size_t place) const override { return tiles.id(place); }
+
+  void put(const VectorView& vectors, std::int64_t first_id, Compute& compute,
+           const std::string& name) override {
+    std::vector<Vectors> sketches;  // all of them first: nothing is added if one is bad
+    for_batches(vectors, name, compute, [&](std::size_t, const VectorView&, Vectors s) {
+      sketches.push_back(std::move(s));
+    });
+    for (std::size_t i = 0; i < vectors.rows; ++i) {
+      const float* row = sketches[i / kBatch].row(i % kBatch);
+      const std::int64_t id = first_id + static_cast<std::int64_t>(i);
+      know_place(id, tiles.put(vectors, i, row, id));
+    }
+  }
+
+  void clear(std::uint32_t place) override { tiles.clear(place); }
+  void move(std::uint32_t place, const VectorView& to) override { tiles.relocate(place, to); }
+
+ private:
   void search_group(const VectorView& queries, const Vectors& sketches, std::size_t first,
                     std::size_t count, std::size_t k, Scratch& scratch, float* distances,
                     std::int64_t* ids) const {
@@ -374,16 +328,9 @@ struct NearestIndex::Index {
     scratch.exact += n;
     bool nearer = false;
     for (std::size_t i = 0; i < n; ++i) {
-      nearer |= insert(q, {scratch.distances[i], tiles.id(places[i]), places[i]}, k);
+      nearer |= insert_neighbour(q.found, {scratch.distances[i], tiles.id(places[i])}, k);
     }
     if (nearer) set_reach(q, k);
-  }
-
-  static bool insert(Query& q, const Neighbour& candidate, std::size_t k) {
-    if (q.found.size() == k && !(candidate < q.found.back())) return false;
-    q.found.insert(std::upper_bound(q.found.begin(), q.found.end(), candidate), candidate);
-    if (q.found.size() > k) q.found.pop_back();
-    return true;
   }
 
   // ---- without it --------------------------------------------------------------------------
@@ -398,7 +345,7 @@ struct NearestIndex::Index {
     for (std::size_t at = 0; at < tiles.places();) {
       std::size_t n = 0;
       for (; at < tiles.places() && n < kVectors; ++at) {
-        if (tiles.id(at) == Tiles::kFree) continue;
+        if (tiles.id(at) == kFree) continue;
         scratch.rows[n] = tiles.row(at, scratch.widened.data() + n * d);
         places[n++] = static_cast<std::uint32_t>(at);
       }
@@ -412,8 +359,8 @@ struct NearestIndex::Index {
         scratch.looked_at += queries * n;
         for (std::size_t i = 0; i < queries; ++i) {
           for (std::size_t j = 0; j < n; ++j) {
-            insert(group[first + i], {scratch.distances[i * n + j], tiles.id(places[j]), places[j]},
-                   k);
+            insert_neighbour(group[first + i].found,
+                             {scratch.distances[i * n + j], tiles.id(places[j])}, k);
           }
         }
       }
@@ -423,16 +370,19 @@ struct NearestIndex::Index {
   std::size_t d;
   Sketch sketch;
   Tiles tiles;
-  std::unordered_map<std::int64_t, std::uint32_t> place_of;
-  bool places_known = false;
-  std::int64_t next_id = 0;
 };
+
+}  // namespace
 
 NearestIndex::NearestIndex(VectorView vectors, Compute& compute, const std::string& name) {
   if (vectors.cols == 0) {
     throw Error(Error::Kind::kInput, fmt::format("{}: vectors of no dimensions", name));
   }
-  index_ = std::make_unique<Index>(vectors, compute, name);
+  if (vectors.scalar == Scalar::kUint8) {
+    index_ = make_byte_index(vectors, compute);
+  } else {
+    index_ = std::make_unique<FloatIndex>(vectors, compute, name);
+  }
 }
 
 namespace {
@@ -465,9 +415,9 @@ NearestIndex::~NearestIndex() = default;
 NearestIndex::NearestIndex(NearestIndex&&) noexcept = default;
 NearestIndex& NearestIndex::operator=(NearestIndex&&) noexcept = default;
 
-std::size_t NearestIndex::size() const { return index_->tiles.size(); }
+std::size_t NearestIndex::size() const { return index_->size(); }
 
-std::size_t NearestIndex::dimension() const { return index_->d; }
+std::size_t NearestIndex::dimension() const { return index_->dimension(); }
 
 std::int64_t NearestIndex::add(VectorView vectors, Compute& compute, const std::string& name) {
   return index_->add(vectors, compute, name);
@@ -487,10 +437,7 @@ void NearestIndex::drop(std::span<const std::int64_t> ids) { index_->drop(ids); 
 NearestResult NearestIndex::search(VectorView queries, std::size_t k, Compute& compute,
                                    const std::string& name, const Progress& progress) const {
   if (k == 0) throw Error(Error::Kind::kUsage, "k must be at least 1");
-  if (queries.cols != index_->d) {
-    throw Error(Error::Kind::kInput, fmt::format("{} has {} dimensions, but the memory has {}",
-                                                 name, queries.cols, index_->d));
-  }
+  index_->check(queries, name, "memory");
   return index_->search(queries, k, compute, name, progress);
 }
 

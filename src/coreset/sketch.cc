@@ -132,8 +132,8 @@ bool all_finite(const Vectors& v) {
   return true;
 }
 
-// Leading principal directions of the sample's rows, by one step of subspace iteration from a
-// random start: sample.cols() × width.
+}  // namespace
+
 Vectors principal_directions(const Vectors& sample, std::size_t width, Compute& compute) {
   Random random(0x5ce7c4);
   Vectors start(sample.cols(), width);
@@ -147,6 +147,8 @@ Vectors principal_directions(const Vectors& sample, std::size_t width, Compute& 
   orthonormalise(basis, compute);
   return basis;
 }
+
+namespace {
 
 // The blocks' column sums, added in order and divided.
 std::vector<float> mean_of_blocks(const std::vector<double>& sums, std::size_t rows,

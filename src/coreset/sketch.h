@@ -112,6 +112,10 @@ class Sketch {
   double reach_scale_ = 1;
 };
 
+/// Leading principal directions of the sample's rows, by one step of subspace iteration from a
+/// random start, as columns: sample.cols() × width, a multiple of 32.
+Vectors principal_directions(const Vectors& sample, std::size_t width, Compute& compute);
+
 /// The mean of all vectors as `embed` computes it, in a pass of its own.
 std::vector<float> mean_of(VectorView vectors, Compute& compute);
 

@@ -6,8 +6,7 @@
 namespace contcore {
 namespace {
 
-// Orders points so that each run of kTile lies close together: halves them, at a multiple of kTile,
-// along the coordinate in which they spread most, and again.
+// Halves points, at a multiple of kTile, along the coordinate in which they spread most, and again.
 class Bisection {
  public:
   explicit Bisection(const Vectors& points) : points_(points), order_(points.rows()) {
@@ -67,6 +66,8 @@ class Bisection {
 
 }  // namespace
 
+std::vector<std::uint32_t> order_in_tiles(const Vectors& points) { return Bisection(points).run(); }
+
 void Tiles::build(const VectorView& vectors, std::vector<Vectors> sketches,
                   std::size_t sketch_chunk) {
   storage_ = std::move(sketches);
@@ -81,7 +82,7 @@ void Tiles::build(const VectorView& vectors, std::vector<Vectors> sketches,
     for (std::size_t i = 0; i < vectors.rows; ++i) {
       std::copy(sketch_at(i), sketch_at(i) + kCoordinates, leading.row(i));
     }
-    order = Bisection(leading).run();
+    order = order_in_tiles(leading);
   }
   slots_.reserve(vectors.rows);
   for (const std::uint32_t i : order) {

@@ -18,6 +18,9 @@
 
 namespace contcore {
 
+/// Orders points so that each run of kernels::kTile lies close together.
+std::vector<std::uint32_t> order_in_tiles(const Vectors& points);
+
 class Tiles {
  public:
   static constexpr std::int64_t kFree = -1;
