@@ -10,6 +10,7 @@
 
 #include "commands.h"
 #include "common.h"
+#include "contcore/detector.h"
 #include "contcore/error.h"
 #include "contcore/evaluate.h"
 #include "contcore/memory.h"
@@ -35,6 +36,8 @@ struct EvaluateCommand {
   std::vector<std::string> methods = {"contcore"};
   std::vector<std::string> orders;
   std::optional<std::size_t> m;
+  std::string memory;
+  bool paper = false;
   std::optional<double> p;
   double q = 0.75;
   std::size_t seeds = 1;
@@ -104,6 +107,31 @@ std::size_t paper_m(const std::vector<Dataset>& datasets) {
     if (dataset.layout == "real-iad") m = std::max<std::size_t>(m, 250000);
   }
   return m;
+}
+
+// m as it was asked for, in vectors or in bytes.
+std::size_t memory_of(const EvaluateCommand& command) {
+  const EvaluationOptions& options = command.data.evaluation;
+  if (command.memory.empty()) return command.m ? *command.m : paper_m(options.datasets);
+  const std::size_t each = options.dimension * (options.precision == Precision::k8Bit ? 1 : 4);
+  const std::size_t m = parse_size(command.memory) / each;
+  if (m > 0) return m;
+  throw Error(Error::Kind::kUsage,
+              fmt::format("--memory {} has no room for a vector, which takes {} bytes",
+                          command.memory, each));
+}
+
+// Whatever was said before, all is as the paper has it.
+void set_paper(EvaluateCommand& command) {
+  const DetectorOptions paper = DetectorOptions::paper();
+  DataOptions& data = command.data;
+  data.resize = paper.geometry.resize_text();
+  data.crop = paper.geometry.crop_text();
+  data.precision = precision_word(paper.precision);
+  data.score = score_name(paper.score);
+  data.evaluation.dimension = paper.dimension;
+  command.consolidate = paper.consolidate.name();
+  command.q = paper.consolidate.q;
 }
 
 const MethodInfo& info_of(const std::string& name) {
@@ -215,10 +243,11 @@ void note_schedule(const Evaluation& evaluation) {
 }
 
 void run(EvaluateCommand& command) {
+  if (command.paper) set_paper(command);
   command.data.open();
   EvaluationOptions& options = command.data.evaluation;
   const Sweep sweep = parse_sweeps(command.sweeps);
-  const std::size_t m = command.m ? *command.m : paper_m(options.datasets);
+  const std::size_t m = memory_of(command);
   const std::vector<Setting> settings = settings_of(command, sweep, m);
   const std::vector<std::string> backbones =
       sweep.backbone.empty() ? std::vector<std::string>{options.backbone} : sweep.backbone;
@@ -322,10 +351,21 @@ void add_evaluate(CLI::App& app, const std::vector<std::string>& words) {
       ->type_name("RULE");
   sub->add_flag("--online", command->online,
                 "The online protocol: contcore and patchcore-oracle one image at a time");
-  sub->add_option("-m,--capacity", command->m,
-                  "Vectors in the memory (default: 20000; VisA 40000, Real-IAD 250000)")
-      ->check(whole_number())
-      ->type_name("M");
+  auto* vectors = sub->add_option("-m,--capacity", command->m,
+                                  "Vectors in the memory (default: 20000; VisA 40000, Real-IAD "
+                                  "250000)")
+                      ->check(whole_number())
+                      ->type_name("M");
+  auto* bytes = sub->add_option("--memory", command->memory, "The same in bytes, such as 8M")
+                    ->excludes(vectors)
+                    ->type_name("SIZE");
+  auto* paper = sub->add_flag("--paper", command->paper,
+                              "All as in the paper: its rule and q, float, 1024 numbers, resized "
+                              "to 256, cropped to 224, the largest patch");
+  for (const char* other : {"--resize", "--crop", "--precision", "--dimension", "--score"}) {
+    paper->excludes(other);
+  }
+  paper->excludes(bytes);
   sub->add_option("--ratio", command->p, "Part p of the patches (default: 0.01; online 0.1)")
       ->type_name("p");
   sub->add_option("--q", command->q, "Paper's rule: part kept by nearest neighbours alone")

@@ -42,6 +42,14 @@ void DataOptions::add_to(CLI::App& command) {
   command.add_option("--crop", crop, "Side of the centre crop")
       ->capture_default_str()
       ->type_name("N|none");
+  command.add_option("--precision", precision, "Network and patch vectors in 8bit or float")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"8bit", "float"}))
+      ->type_name("8bit|float");
+  command.add_option("--dimension", evaluation.dimension, "Numbers of a patch vector")
+      ->capture_default_str()
+      ->check(whole_number())
+      ->type_name("D");
   command
       .add_option(
           "--score", score,
@@ -63,7 +71,9 @@ void DataOptions::open() {
   evaluation.classes = split_names(classes);
   evaluation.layers = split_names(layers);
   evaluation.geometry = Geometry::parse(resize, crop);
+  evaluation.precision = parse_precision(precision);
   evaluation.score = parse_score(score);
+  evaluation.notice = note;
   evaluation.cache_limit = parse_size(cache_limit);
   evaluation.cache = no_cache ? "" : cache.empty() ? default_cache() : cache;
   for (const std::string& root : roots) {

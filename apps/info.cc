@@ -34,13 +34,27 @@ nlohmann::json finite(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
 }
 
+std::size_t vector_bytes(const Memory& memory, std::size_t vectors) {
+  return vectors * memory.dimension() * bytes_of(memory.scalar());
+}
+
+double mebi(std::size_t bytes) { return static_cast<double>(bytes) / (1024.0 * 1024.0); }
+
 std::string as_json(const InfoCommand& command, const Memory& memory, std::size_t lessons) {
-  nlohmann::json object = {
-      {"file", command.memory},          {"bytes", std::filesystem::file_size(command.memory)},
-      {"vectors", memory.size()},        {"capacity", memory.capacity()},
-      {"dimension", memory.dimension()}, {"consolidate", memory.consolidation().name()},
-      {"q", memory.consolidation().q},   {"certificate", finite(memory.certificate())},
-      {"source", memory.source},         {"journal", lessons}};
+  nlohmann::json object = {{"file", command.memory},
+                           {"bytes", std::filesystem::file_size(command.memory)},
+                           {"vectors", memory.size()},
+                           {"capacity", memory.capacity()},
+                           {"dimension", memory.dimension()},
+                           {"consolidate", memory.consolidation().name()},
+                           {"precision", memory.scalar() == Scalar::kUint8 ? "8bit" : "float"},
+                           {"score", score_name(score_of(memory.source))},
+                           {"memory", vector_bytes(memory, memory.size())},
+                           {"most_memory", vector_bytes(memory, memory.capacity())},
+                           {"q", memory.consolidation().q},
+                           {"certificate", finite(memory.certificate())},
+                           {"source", memory.source},
+                           {"journal", lessons}};
   object["tasks"] = nlohmann::json::array();
   const std::vector<TaskState> states = memory.states();
   for (std::size_t t = 0; t < states.size(); ++t) {
@@ -73,11 +87,12 @@ std::string alarms_text(const std::optional<Threshold>& threshold) {
 }
 
 std::string as_text(const InfoCommand& command, const Memory& memory, std::size_t lessons) {
-  const double mib =
-      static_cast<double>(std::filesystem::file_size(command.memory)) / (1024.0 * 1024.0);
-  std::string text = fmt::format("{}  {:.1f} MiB\n", printable_name(command.memory), mib);
-  text += fmt::format("memory       {} of {} vectors of {} numbers\n", memory.size(),
-                      memory.capacity(), memory.dimension());
+  std::string text = fmt::format("{}  {:.1f} MiB\n", printable_name(command.memory),
+                                 mebi(std::filesystem::file_size(command.memory)));
+  text += fmt::format(
+      "memory       {} of {} vectors of {} {}, {:.1f} of {:.1f} MiB\n", memory.size(),
+      memory.capacity(), memory.dimension(), memory.scalar() == Scalar::kUint8 ? "bytes" : "floats",
+      mebi(vector_bytes(memory, memory.size())), mebi(vector_bytes(memory, memory.capacity())));
   text += fmt::format("consolidate  {}\n", memory.consolidation().text());
   const auto& source = memory.source;
   const auto said = [&](const char* key) {
@@ -86,7 +101,13 @@ std::string as_text(const InfoCommand& command, const Memory& memory, std::size_
   };
   text += fmt::format("backbone     {} ({}), sha256 {:.12}\n", said("backbone"), said("layers"),
                       said("backbone.sha256"));
+  text += fmt::format("precision    {}\n", memory.scalar() == Scalar::kUint8
+                                               ? fmt::format("8bit, scale {}", said("scale"))
+                                               : "float");
   text += fmt::format("images       resized to {}, cropped to {}\n", said("resize"), said("crop"));
+  text += fmt::format("score        {}\n", score_of(memory.source) == Score::kMap
+                                               ? "map: the largest value of the anomaly map"
+                                               : "patch: the largest distance of a patch");
   if (lessons != 0) {
     text +=
         fmt::format("journal      {} that a service was taught and that {} not in this file yet\n",

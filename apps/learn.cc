@@ -15,6 +15,7 @@
 #include "common.h"
 #include "contcore/detector.h"
 #include "contcore/error.h"
+#include "memory_settings.h"
 #include "progress_line.h"
 #include "remote.h"
 #include "remote_learn.h"
@@ -28,8 +29,8 @@ constexpr char kFooter[] =
     "  contcore learn line.ccm screws/ --task screw          (the same memory learns on)\n"
     "  contcore learn line.ccm today/*.png --task bottle --online\n"
     "  contcore learn --server http://127.0.0.1:8080 bottles/good --task bottle\n"
-    "The settings of a memory (backbone, layers, resize, crop, capacity, rule, q) are chosen when\n"
-    "it is made and kept in it. Ctrl-C leaves it as it was. With --server a running contcore\n"
+    "The settings of a memory (those of a \"new memory\") are chosen when it is made and kept in\n"
+    "it. Ctrl-C leaves it as it was. With --server a running contcore\n"
     "serve learns; a token is taken from the environment's CONTCORE_TOKEN.\n";
 
 struct LearnCommand {
@@ -38,14 +39,7 @@ struct LearnCommand {
   std::vector<std::string> images;
   LearnOptions options;
   std::string memory_limit;
-  // Of a new memory.
-  std::string backbone;
-  std::string layers;
-  std::string resize;
-  std::string crop;
-  std::optional<std::size_t> capacity;
-  std::string consolidate;
-  std::optional<double> q;
+  MemorySettings settings;
   CommonOptions common;
 };
 
@@ -53,48 +47,6 @@ void check_part(const char* option, double value, bool zero) {
   if (value <= 1 && (value > 0 || (zero && value == 0))) return;
   throw Error(Error::Kind::kUsage, fmt::format("{} {} is not a part; it must be {} and at most 1",
                                                option, value, zero ? "from 0" : "above 0"));
-}
-
-DetectorOptions settings(const LearnCommand& command) {
-  DetectorOptions options;
-  options.backbone = command.backbone;
-  options.layers = split_names(command.layers);
-  options.geometry = Geometry::parse(command.resize.empty() ? "256" : command.resize,
-                                     command.crop.empty() ? "none" : command.crop);
-  if (command.capacity) options.capacity = *command.capacity;
-  if (!command.consolidate.empty()) {
-    options.consolidate.rule = Consolidate::parse(command.consolidate);
-  }
-  if (command.q) options.consolidate.q = *command.q;
-  return options;
-}
-
-// Settings that are named again must be those the memory has.
-void check_settings(const LearnCommand& command, const Detector& detector) {
-  const Memory& memory = detector.memory();
-  const auto same = [&](const std::string& option, const std::string& asked,
-                        const std::string& has) {
-    if (asked.empty() || asked == has) return;
-    throw Error(
-        Error::Kind::kInput,
-        fmt::format("{}: was made with {} {}, not {}; leave the option out, or learn into a "
-                    "new memory",
-                    command.memory, option, has, asked));
-  };
-  if (!command.resize.empty() || !command.crop.empty()) {
-    const Geometry asked =
-        Geometry::parse(command.resize.empty() ? memory.source.at("resize") : command.resize,
-                        command.crop.empty() ? memory.source.at("crop") : command.crop);
-    same("--resize", asked.resize_text(), memory.source.at("resize"));
-    same("--crop", asked.crop_text(), memory.source.at("crop"));
-  }
-  same("--layers", command.layers, memory.source.at("layers"));
-  if (command.capacity) {
-    same("--capacity", fmt::format("{}", *command.capacity), fmt::format("{}", memory.capacity()));
-  }
-  const Consolidate& has = memory.consolidation();
-  same("--consolidate", command.consolidate, has.name());
-  if (command.q) same("--q", fmt::format("{}", *command.q), fmt::format("{}", has.q));
 }
 
 nlohmann::json as_json(const LearnCommand& command, const LearnReport& report, const Memory& memory,
@@ -145,12 +97,13 @@ void run(LearnCommand& command) {
   const std::vector<std::string> files = find_images(command.images);
   std::size_t lessons = 0;
   Detector detector = Detector::open_to_learn(
-      command.memory, [&] { return settings(command); }, command.backbone, &lessons);
+      command.memory, [&] { return command.settings.options(); }, command.settings.backbone(),
+      &lessons);
   note_lessons(lessons);
   if (detector.is_new()) {
     note(fmt::format("new memory, backbone {}", backbone_text(detector.memory().source)));
   } else {
-    check_settings(command, detector);
+    command.settings.check(detector.memory(), command.memory);
   }
 
   Compute compute(command.common.threads);
@@ -204,38 +157,15 @@ void add_learn(CLI::App& app) {
   sub->add_option("--memory-limit", command->memory_limit,
                   "Memory to stay within, such as 3G (default: half of the machine's)")
       ->type_name("SIZE");
-  sub->add_option("--backbone", command->backbone,
-                  "New memory: an ONNX file, resnet50 or builtin (default: resnet50 if it was "
-                  "fetched). Known memory: where its backbone is now")
-      ->type_name("FILE");
-  sub->add_option("--layers", command->layers, "New memory: default layer2,layer3")
-      ->type_name("A,B");
-  sub->add_option("--resize", command->resize,
-                  "New memory: 256 squares the image, short:256 keeps its shape (default: 256)")
-      ->type_name("N|short:N");
-  sub->add_option("--crop", command->crop, "New memory: side of the centre crop (default: none)")
-      ->type_name("N|none");
-  sub->add_option("--capacity", command->capacity,
-                  "New memory: most vectors it may hold, m (default: 20000)")
-      ->check(whole_number())
-      ->type_name("M");
-  sub->add_option(
-         "--consolidate", command->consolidate,
-         "New memory: share gives every task an equal part of it, paper samples again from "
-         "all (default: share)")
-      ->check(CLI::IsMember({"share", "paper"}))
-      ->type_name("RULE");
-  sub->add_option("--q", command->q,
-                  "New memory, paper's rule: part kept by nearest neighbours alone (default: 0.75)")
-      ->type_name("q");
+  command->settings.add_to(*sub);
   command->common.add_to(*sub);
   sub->footer(kFooter);
   sub->callback([command, sub] {
     sort_positionals(*sub, command->server, command->memory, command->images);
     if (command->server.empty()) return run(*command);
-    refuse_local_options(
-        *sub, {"--ratio", "--hold-out", "--memory-limit", "--backbone", "--layers", "--resize",
-               "--crop", "--capacity", "--consolidate", "--q", "--threads"});
+    std::vector<std::string> local = {"--ratio", "--hold-out", "--memory-limit", "--threads"};
+    local.insert(local.end(), MemorySettings::names().begin(), MemorySettings::names().end());
+    refuse_local_options(*sub, local);
     run_remote(*command);
   });
 }

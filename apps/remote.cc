@@ -395,8 +395,8 @@ std::string threshold_line(const nlohmann::json& task) {
   return threshold_text(known) + "\n";
 }
 
-void refuse_local_options(const CLI::App& command, std::initializer_list<const char*> options) {
-  for (const char* option : options) {
+void refuse_local_options(const CLI::App& command, const std::vector<std::string>& options) {
+  for (const std::string& option : options) {
     if (command.get_option(option)->count() == 0) continue;
     throw Error(Error::Kind::kUsage,
                 fmt::format("{} is for a memory's file and cannot be given with --server, where "

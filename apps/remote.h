@@ -94,7 +94,7 @@ std::size_t count_in(const nlohmann::json& object, const char* key);
 std::string threshold_line(const nlohmann::json& task);
 
 /// Throws Error (kUsage) if one of these options was given: they are for a memory's file.
-void refuse_local_options(const CLI::App& command, std::initializer_list<const char*> options);
+void refuse_local_options(const CLI::App& command, const std::vector<std::string>& options);
 
 /// The positionals of a command with --server, where the first is an image as well. Without it both
 /// must be there. Throws CLI::RequiredError, and Error (kUsage) for an empty address or a memory's

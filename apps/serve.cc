@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "commands.h"
 #include "common.h"
 #include "contcore/error.h"
+#include "memory_settings.h"
 #include "serve/service.h"
 
 namespace contcore::app {
@@ -32,10 +34,7 @@ struct ServeCommand {
   std::string tokens;
   std::string max_body = fmt::format("{}M", kLargestImage >> 20);
   std::string keep_images = "2G";
-  std::string layers;
-  std::string resize = "256";
-  std::string crop = "none";
-  std::string consolidate = "share";
+  MemorySettings settings;
 };
 
 void prepare(ServeCommand& command) {
@@ -44,10 +43,12 @@ void prepare(ServeCommand& command) {
   options.http.body = parse_size(command.max_body);
   options.http.bodies = std::max(options.http.bodies, 2 * options.http.body);
   options.retention.image_bytes = parse_size(command.keep_images);
-  DetectorOptions& settings = options.memory.settings;
-  settings.layers = split_names(command.layers);
-  settings.geometry = Geometry::parse(command.resize, command.crop);
-  settings.consolidate.rule = Consolidate::parse(command.consolidate);
+  options.memory.settings = command.settings.options();
+  options.memory.backbone = command.settings.backbone();
+  const std::string& path = options.memory.path;
+  if (command.settings.named() && std::filesystem::exists(path)) {
+    command.settings.check(Memory::open(path), path);
+  }
   const char* variable = std::getenv("CONTCORE_TOKENS");
   if (!command.tokens.empty()) {
     options.tokens = Tokens::read(command.tokens);
@@ -120,25 +121,7 @@ void add_serve(CLI::App& app) {
                   "Images inspected at once (default: one for each core)")
       ->check(CLI::Range(std::size_t{0}, std::size_t{1024}))
       ->type_name("T");
-  sub->add_option("--backbone", options.memory.backbone,
-                  "New memory: an ONNX file, resnet50 or builtin. Known memory: where it is now")
-      ->type_name("FILE");
-  sub->add_option("--layers", command->layers, "New memory: default layer2,layer3")
-      ->type_name("A,B");
-  sub->add_option("--resize", command->resize, "New memory: 256 or short:256")
-      ->capture_default_str()
-      ->type_name("N|short:N");
-  sub->add_option("--crop", command->crop, "New memory: side of the centre crop")
-      ->capture_default_str()
-      ->type_name("N|none");
-  sub->add_option("--capacity", options.memory.settings.capacity, "New memory: most vectors, m")
-      ->capture_default_str()
-      ->check(whole_number())
-      ->type_name("M");
-  sub->add_option("--consolidate", command->consolidate, "New memory: share or paper")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"share", "paper"}))
-      ->type_name("RULE");
+  command->settings.add_to(*sub);
   sub->footer(kFooter);
   sub->callback([command] { run(*command); });
 }

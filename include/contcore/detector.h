@@ -14,15 +14,28 @@
 #include "contcore/image.h"
 #include "contcore/memory.h"
 #include "contcore/progress.h"
+#include "contcore/score.h"
 #include "contcore/verdict.h"
 
 namespace contcore {
 
 /// Of a detector that has learned nothing yet. All of it is recorded in the memory.
 struct DetectorOptions : ExtractorOptions {
-  std::size_t capacity = 20000;  ///< m
+  std::size_t memory = std::size_t{16} << 20;  ///< most bytes of its vectors
+  std::size_t capacity = 0;                    ///< most vectors, m; 0: as many as have room there
   Consolidate consolidate;
+  Score score = Score::kMap;
+
+  /// As the paper has it: float, 1024 numbers, 256 cropped to 224, the largest patch, 20,000
+  /// vectors, its rule.
+  static DetectorOptions paper();
 };
+
+/// m. Throws Error (kUsage) when there is not room for one vector.
+std::size_t capacity_of(const DetectorOptions& options);
+
+/// An empty memory for what the extractor gives, with those options.
+Memory new_memory(const DetectorOptions& options, const Extractor& extractor);
 
 struct LearnOptions {
   std::string task;

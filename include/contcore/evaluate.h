@@ -12,6 +12,7 @@
 
 #include "contcore/compute.h"
 #include "contcore/dataset.h"
+#include "contcore/extractor.h"
 #include "contcore/image.h"
 #include "contcore/progress.h"
 #include "contcore/schedule.h"
@@ -71,7 +72,7 @@ struct RunResult {
   std::vector<std::vector<Measures>> steps;
 
   std::size_t vectors = 0;       ///< held at the end
-  std::uint64_t numbers = 0;     ///< floats that the method holds at the end
+  std::uint64_t numbers = 0;     ///< that the method holds at the end: floats, or bytes
   std::uint64_t parameters = 0;  ///< of the backbone
   double gflops = 0;             ///< of the backbone, for one image
   double train_seconds = 0;      ///< images to features and learning, all tasks
@@ -108,9 +109,12 @@ struct EvaluationOptions {
   std::string backbone;              ///< as in DetectorOptions
   std::vector<std::string> layers;
   Geometry geometry{Geometry::Resize::kSquare, 256, 224};
+  Precision precision = Precision::kFloat;
+  std::size_t dimension = 1024;
   Score score = Score::kPatch;
   std::string cache;                                ///< folder; empty: none
   std::size_t cache_limit = std::size_t{64} << 30;  ///< bytes
+  Notice notice;                                    ///< as in ExtractorOptions
   bool fresh = false;  ///< do not take results of earlier runs from the cache
 };
 

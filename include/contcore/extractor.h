@@ -32,11 +32,11 @@ struct ExtractorOptions {
   std::string backbone;  ///< an ONNX file, "resnet50" or "builtin"; empty: resnet50 if it
                          ///< was fetched, "builtin" otherwise
   std::vector<std::string> layers;  ///< empty: layer2 and layer3
-  Geometry geometry;
-  std::size_t dimension = 1024;  ///< of a patch vector
+  Geometry geometry{Geometry::Resize::kSquare, 384, 0};
+  std::size_t dimension = 512;  ///< of a patch vector
   /// In 8 bits the backbone is its 8-bit form, which is made when it is first needed and kept in
   /// the cache, like the scale of the bytes. A file in 8 bits is used as it is.
-  Precision precision = Precision::kFloat;
+  Precision precision = Precision::k8Bit;
   Notice notice;  ///< told when that takes its time, and when it cannot be kept
 };
 

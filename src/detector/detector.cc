@@ -69,10 +69,48 @@ Detector::~Detector() = default;
 Detector::Detector(Detector&&) noexcept = default;
 Detector& Detector::operator=(Detector&&) noexcept = default;
 
+namespace {
+
+Scalar scalar_of(Precision precision) {
+  return precision == Precision::k8Bit ? Scalar::kUint8 : Scalar::kFloat32;
+}
+
+}  // namespace
+
+DetectorOptions DetectorOptions::paper() {
+  DetectorOptions options;
+  options.precision = Precision::kFloat;
+  options.dimension = 1024;
+  options.geometry = {Geometry::Resize::kSquare, 256, 224};
+  options.score = Score::kPatch;
+  options.capacity = 20000;
+  options.consolidate = Consolidate::paper();
+  return options;
+}
+
+std::size_t capacity_of(const DetectorOptions& options) {
+  if (options.capacity != 0) return options.capacity;
+  const std::size_t each = options.dimension * bytes_of(scalar_of(options.precision));
+  if (each == 0 || options.memory < each) {
+    throw Error(Error::Kind::kUsage,
+                fmt::format("a memory of {} bytes has no room for a vector, which takes {}; give "
+                            "it more",
+                            options.memory, each));
+  }
+  return options.memory / each;
+}
+
+Memory new_memory(const DetectorOptions& options, const Extractor& extractor) {
+  Memory memory(options.dimension, capacity_of(options), options.consolidate,
+                scalar_of(options.precision));
+  memory.source = extractor.source();
+  if (options.score == Score::kMap) memory.source["score"] = score_name(options.score);
+  return memory;
+}
+
 Detector::Detector(const DetectorOptions& options) {
   Extractor extractor(options);
-  Memory memory(options.dimension, options.capacity, options.consolidate);
-  memory.source = extractor.source();
+  Memory memory = new_memory(options, extractor);
   state_ = std::make_unique<State>(std::move(extractor), std::move(memory));
 }
 
@@ -200,7 +238,8 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
   if (options.online) {
     calibrate(memory, set.view(), options.task, compute);
   } else {
-    const std::size_t taken = own_memory() + 3 * memory.capacity() * memory.dimension() * 4;
+    const std::size_t taken =
+        own_memory() + 3 * memory.capacity() * memory.dimension() * bytes_of(memory.scalar());
     const std::size_t least = limit / 8;
     how.memory_limit = limit > taken + least ? limit - taken : least;
     how.progress = part_of(options.progress, kExtractShare, 1.0);

@@ -68,7 +68,14 @@ Ordered in_order(const EvaluationOptions& options) {
 }
 
 Extractor make_extractor(const EvaluationOptions& options, const std::string& backbone) {
-  return Extractor({backbone, options.layers, options.geometry});
+  ExtractorOptions how;
+  how.backbone = backbone;
+  how.layers = options.layers;
+  how.geometry = options.geometry;
+  how.dimension = options.dimension;
+  how.precision = options.precision;
+  how.notice = options.notice;
+  return Extractor(how);
 }
 
 }  // namespace
@@ -141,6 +148,7 @@ std::unique_ptr<Method> Evaluation::State::method(const Setting& setting) const 
   }
   MethodOptions how;
   how.dimension = extractor.embedding().dimension;
+  how.scalar = extractor.precision() == Precision::k8Bit ? Scalar::kUint8 : Scalar::kFloat32;
   how.m = setting.m;
   how.p = setting.p;
   how.q = setting.q;

@@ -47,12 +47,14 @@ class NpyWriter {
   NpyWriter& operator=(const NpyWriter&) = delete;
 
   void append(const Vectors& rows) {
-    write(rows.data(), rows.rows() * cols_ * sizeof(float));
+    scalar_ = rows.scalar();
+    write(rows.view().data, rows.view().bytes());
     rows_ += rows.rows();
   }
 
   void finish() {
-    const std::string header = npy_header("<f4", {rows_, cols_}, kHeaderBytes);
+    const std::string header =
+        npy_header(scalar_ == Scalar::kUint8 ? "|u1" : "<f4", {rows_, cols_}, kHeaderBytes);
     // Closed for the errors that shows, but locked until it has its place.
     File same(::dup(file_.fd()));
     if (::pwrite(file_.fd(), header.data(), header.size(), 0) !=
@@ -62,6 +64,7 @@ class NpyWriter {
     }
   }
 
+  std::size_t bytes() const { return rows_ * cols_ * bytes_of(scalar_) + kHeaderBytes; }
   const std::string& path() const { return path_; }
   /// The file has its place now.
   void keep() { path_.clear(); }
@@ -102,6 +105,7 @@ class NpyWriter {
   std::string path_;
   std::size_t cols_;
   std::size_t rows_ = 0;
+  Scalar scalar_ = Scalar::kFloat32;
   File file_;
 };
 
@@ -193,6 +197,11 @@ std::string FeatureCache::key(const Extractor& extractor, const std::vector<std:
   const Geometry& geometry = extractor.geometry();
   text += fmt::format("{} {} {} {}\n", geometry.resize_text(), geometry.crop_text(),
                       extractor.embedding().dimension, extractor.embedding().neighbourhood);
+  // Of features in bytes.
+  for (const char* key : {"precision", "scale", "zero"}) {
+    const auto said = extractor.source().find(key);
+    if (said != extractor.source().end()) text += said->second + "\n";
+  }
   for (const std::string& file : files) text += state_of(file) + "\n";
   const std::span<const std::byte> part = std::as_bytes(std::span(text));
   return sha256({&part, 1}).substr(0, 32);
@@ -249,7 +258,7 @@ std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extracto
   extractor.release();
   features->seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const std::size_t bytes = rows * extractor.embedding().dimension * sizeof(float) + kHeaderBytes;
+  const std::size_t bytes = writer->bytes();
   if (folder_.empty() || bytes > limit_) {
     features->vectors = NpyVectors(writer->path());  // the mapping outlives the name
     if (folder_.empty()) nameless_[name] = features;

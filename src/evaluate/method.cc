@@ -103,14 +103,9 @@ Scored score_patches(const NearestIndex& index, VectorView patches, Compute& com
 }
 
 Vectors joined(const Vectors& a, const Vectors& b) {
-  if (a.rows() == 0) {
-    Vectors copy(b.rows(), b.cols());
-    std::copy(b.data(), b.data() + b.rows() * b.cols(), copy.data());
-    return copy;
-  }
-  Vectors both(a.rows() + b.rows(), a.cols());
-  std::copy(a.data(), a.data() + a.rows() * a.cols(), both.data());
-  std::copy(b.data(), b.data() + b.rows() * b.cols(), both.row(a.rows()));
+  Vectors both(a.rows() + b.rows(), b.cols(), b.scalar());
+  both.set_rows(0, a.view());
+  both.set_rows(a.rows(), b.view());
   return both;
 }
 

@@ -66,11 +66,12 @@ class Method {
   virtual Vectors coreset() const = 0;
 
   virtual std::size_t vectors() const = 0;
-  virtual std::uint64_t numbers() const = 0;  ///< floats it keeps
+  virtual std::uint64_t numbers() const = 0;  ///< numbers it keeps
 };
 
 struct MethodOptions {
   std::size_t dimension = 0;
+  Scalar scalar = Scalar::kFloat32;
   std::size_t m = 0;
   double p = 0;
   double q = 0;

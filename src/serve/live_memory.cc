@@ -17,7 +17,7 @@ namespace {
 
 void prepare_to_search(const Memory& memory, Compute& compute) {
   if (memory.size() == 0) return;
-  const Vectors one(1, memory.dimension());
+  const Vectors one(1, memory.dimension(), memory.scalar());
   memory.distances(one.view(), compute);
 }
 
@@ -33,8 +33,7 @@ LiveMemory::LiveMemory(const LiveMemoryOptions& options, Compute& compute) : fil
     DetectorOptions settings = options.settings;
     if (!options.backbone.empty()) settings.backbone = options.backbone;
     extractor_.emplace(settings);
-    Memory memory(settings.dimension, settings.capacity, settings.consolidate);
-    memory.source = extractor_->source();
+    Memory memory = new_memory(settings, *extractor_);
     file_.save(memory, std::nullopt);
     remark_ = "new memory, backbone " + backbone_text(memory.source);
     front_ = std::make_shared<Buffer>(std::move(memory));

@@ -15,7 +15,7 @@ namespace {
 class ContCore : public Method {
  public:
   ContCore(const MethodOptions& options, Consolidate::Rule rule, bool online)
-      : p_(options.p), online_(online), memory_(options.dimension, options.m, {rule, options.q}) {}
+      : p_(options.p), online_(online), memory_(options.dimension, options.m, {rule, options.q}, options.scalar) {}
 
   void learn(const TaskFeatures& task, Compute& compute, const Progress& progress) override {
     LearnHow how;

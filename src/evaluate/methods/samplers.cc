@@ -45,12 +45,10 @@ class Stream : public VectorMethod {
       if (static_cast<std::size_t>(place) == from.size()) from.push_back(0);
       from[static_cast<std::size_t>(place)] = old + i;
     }
-    Vectors next(from.size(), task.all.cols);
-    std::vector<float> scratch(task.all.cols);
+    Vectors next(from.size(), task.all.cols, options_.scalar);
     for (std::size_t place = 0; place < from.size(); ++place) {
-      const float* row = from[place] < old ? memory_.row(from[place])
-                                           : task.all.row(from[place] - old, scratch.data());
-      std::copy(row, row + task.all.cols, next.row(place));
+      next.set_rows(place, from[place] < old ? memory_.view().part(from[place], 1)
+                                             : task.all.part(from[place] - old, 1));
     }
     memory_ = std::move(next);
   }

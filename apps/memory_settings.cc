@@ -1,0 +1,156 @@
+#include "memory_settings.h"
+
+#include <fmt/format.h>
+
+#include "common.h"
+#include "contcore/error.h"
+
+namespace contcore::app {
+
+void MemorySettings::add_to(CLI::App& command) {
+  const DetectorOptions usual;
+  command
+      .add_option("--backbone", backbone_,
+                  "New memory: an ONNX file, resnet50 or builtin (default: resnet50 if it was "
+                  "fetched). Known memory: where its backbone is now")
+      ->type_name("FILE");
+  command.add_option("--layers", layers_, "New memory: default layer2,layer3")->type_name("A,B");
+  command
+      .add_option("--precision", precision_,
+                  "New memory: network and patch vectors in 8 bits, or in float (default: 8bit)")
+      ->check(CLI::IsMember({"8bit", "float"}))
+      ->type_name("8bit|float");
+  command
+      .add_option(
+          "--dimension", dimension_,
+          fmt::format("New memory: numbers of a patch vector (default: {})", usual.dimension))
+      ->check(whole_number())
+      ->type_name("D");
+  command
+      .add_option("--resize", resize_,
+                  fmt::format("New memory: {0} squares the image, short:{0} keeps its shape "
+                              "(default: {0})",
+                              usual.geometry.resize_text()))
+      ->type_name("N|short:N");
+  command
+      .add_option("--crop", crop_,
+                  fmt::format("New memory: side of the centre crop (default: {})",
+                              usual.geometry.crop_text()))
+      ->type_name("N|none");
+  command
+      .add_option("--score", score_,
+                  fmt::format("New memory: an image's score is the largest value of its anomaly "
+                              "map, or the largest distance of a patch (default: {})",
+                              score_name(usual.score)))
+      ->check(CLI::IsMember({"map", "patch"}))
+      ->type_name("map|patch");
+  auto* bytes = command
+                    .add_option("--memory", memory_,
+                                fmt::format("New memory: most bytes of its vectors, such as 8M "
+                                            "(default: {}M)",
+                                            usual.memory >> 20))
+                    ->type_name("SIZE");
+  command.add_option("--capacity", capacity_, "New memory: the same in vectors, m")
+      ->check(whole_number())
+      ->excludes(bytes)
+      ->type_name("M");
+  command
+      .add_option("--consolidate", consolidate_,
+                  "New memory: share gives every task an equal part of it, paper samples again "
+                  "from all (default: share)")
+      ->check(CLI::IsMember({"share", "paper"}))
+      ->type_name("RULE");
+  command
+      .add_option("--q", q_,
+                  "New memory, paper's rule: part kept by nearest neighbours alone (default: 0.75)")
+      ->type_name("q");
+  command.add_flag("--paper", paper_,
+                   "New memory: all as in the paper: its rule, float, 1024 numbers, resized to "
+                   "256, cropped to 224, the largest patch, 20000 vectors");
+}
+
+bool MemorySettings::named() const {
+  return paper_ || dimension_ || capacity_ || q_ ||
+         !(layers_ + precision_ + resize_ + crop_ + score_ + memory_ + consolidate_).empty();
+}
+
+const std::vector<std::string>& MemorySettings::names() {
+  static const std::vector<std::string> all = {
+      "--backbone", "--layers", "--precision", "--dimension",   "--resize", "--crop",
+      "--score",    "--memory", "--capacity",  "--consolidate", "--q",      "--paper"};
+  return all;
+}
+
+DetectorOptions MemorySettings::options() const {
+  DetectorOptions options = paper_ ? DetectorOptions::paper() : DetectorOptions();
+  options.backbone = backbone_;
+  options.layers = split_names(layers_);
+  if (!precision_.empty()) options.precision = parse_precision(precision_);
+  if (dimension_) options.dimension = *dimension_;
+  options.geometry = Geometry::parse(resize_.empty() ? options.geometry.resize_text() : resize_,
+                                     crop_.empty() ? options.geometry.crop_text() : crop_);
+  if (!score_.empty()) options.score = parse_score(score_);
+  if (!memory_.empty()) {
+    options.memory = parse_size(memory_);
+    options.capacity = 0;
+  }
+  if (capacity_) options.capacity = *capacity_;
+  if (!consolidate_.empty()) options.consolidate.rule = Consolidate::parse(consolidate_);
+  if (q_) options.consolidate.q = *q_;
+  options.notice = note;
+  capacity_of(options);  // is there room for one?
+  return options;
+}
+
+void MemorySettings::check(const Memory& memory, const std::string& name) const {
+  const auto same = [&](const std::string& option, const std::string& asked,
+                        const std::string& has) {
+    if (asked.empty() || asked == has) return;
+    throw Error(
+        Error::Kind::kInput,
+        fmt::format("{}: was made with {} {}, not {}; leave the option out, or learn into a "
+                    "new memory",
+                    name, option, has, asked));
+  };
+  const auto said = [&](const std::string& key) {
+    const auto found = memory.source.find(key);
+    return found == memory.source.end() ? std::string() : found->second;
+  };
+  const bool geometry = paper_ || !resize_.empty() || !crop_.empty();
+  const DetectorOptions papers = DetectorOptions::paper();
+  const auto or_papers = [&](const std::string& asked, const std::string& of_paper) {
+    return asked.empty() && paper_ ? of_paper : asked;
+  };
+  same("--precision", or_papers(precision_, "float"),
+       memory.scalar() == Scalar::kUint8 ? "8bit" : "float");
+  if (geometry) {
+    const std::string resize = or_papers(resize_, papers.geometry.resize_text());
+    const std::string crop = or_papers(crop_, papers.geometry.crop_text());
+    const Geometry asked = Geometry::parse(resize.empty() ? said("resize") : resize,
+                                           crop.empty() ? said("crop") : crop);
+    same("--resize", asked.resize_text(), said("resize"));
+    same("--crop", asked.crop_text(), said("crop"));
+  }
+  same("--layers", layers_, said("layers"));
+  same("--score", or_papers(score_, score_name(papers.score)), score_name(score_of(memory.source)));
+  const std::size_t dimension = dimension_ ? *dimension_
+                                : paper_   ? papers.dimension
+                                           : memory.dimension();
+  same("--dimension", fmt::format("{}", dimension), fmt::format("{}", memory.dimension()));
+  const std::size_t each = memory.dimension() * bytes_of(memory.scalar());
+  if (!memory_.empty() && parse_size(memory_) / each != memory.capacity()) {
+    throw Error(Error::Kind::kInput,
+                fmt::format("{}: has room for {} vectors ({:.1f} MiB), not {}; leave --memory out, "
+                            "or learn into a new memory",
+                            name, memory.capacity(),
+                            static_cast<double>(memory.capacity() * each) / (1 << 20), memory_));
+  }
+  if (capacity_) {
+    same("--capacity", fmt::format("{}", *capacity_), fmt::format("{}", memory.capacity()));
+  }
+  const Consolidate& has = memory.consolidation();
+  same("--consolidate", or_papers(consolidate_, "paper"), has.name());
+  if (q_) same("--q", fmt::format("{}", *q_), fmt::format("{}", has.q));
+}
+
+}  // namespace contcore::app
