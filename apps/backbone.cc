@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -45,7 +46,8 @@ constexpr const char* kFooter =
     "Example: get a network, see its layers, measure it\n"
     "  contcore backbone fetch resnet50\n"
     "  contcore backbone info resnet50 --layers layer2,layer3\n"
-    "  contcore backbone bench resnet50 --size 224 --threads 2\n";
+    "  contcore backbone bench resnet50 --size 384 --threads 2\n"
+    "  contcore backbone quantize mine.onnx --out mine-8bit.onnx\n";
 
 struct Size {
   std::size_t height = 0;
@@ -98,6 +100,41 @@ std::vector<LayerShape> shown(const BackboneInfo& info, bool all) {
   return layers;
 }
 
+// What is known of the network's 8-bit form, without making it.
+struct FormInfo {
+  bool itself = false;           // the file is in 8 bits
+  std::size_t convolutions = 0;  // that are in 8 bits, or would be
+  std::string why_not;           // there can be none
+  std::string file, hash;        // where it is kept; empty: it is not
+};
+
+FormInfo form_info(const std::string& named) {
+  FormInfo info;
+  try {
+    const EightBitForm form = kept_eight_bit_form(named);
+    info.itself = form.itself;
+    if (!form.bytes.empty()) {
+      info.file = form.file;
+      info.hash = Backbone::of_bytes(form.file, form.bytes).hash();
+    }
+    if (!form.itself) info.convolutions = Quantizer(model_bytes(named)).convolutions();
+  } catch (const Error& error) {
+    info.why_not = error.what();
+  }
+  return info;
+}
+
+std::string form_text(const FormInfo& info) {
+  if (info.itself) return "in 8 bits\n";
+  if (!info.why_not.empty()) return fmt::format("8-bit form: none, {}\n", info.why_not);
+  const std::string convolutions = counted(info.convolutions, "convolution");
+  if (info.file.empty()) {
+    return fmt::format("8-bit form: {}; not made yet, which `contcore backbone quantize` does\n",
+                       convolutions);
+  }
+  return fmt::format("8-bit form: {}, {}\n       sha256 {}\n", convolutions, info.file, info.hash);
+}
+
 std::string info_text(const Backbone& backbone, const BackboneInfo& info, const Size& size,
                       bool all) {
   const std::vector<LayerShape> layers = shown(info, all);
@@ -144,8 +181,17 @@ void run_info(const BackboneCommand& command) {
   const Size size = parse_image_size(command.size);
   const Backbone backbone(resolve_backbone(command.file), command.layers);
   const BackboneInfo info = backbone.info(size.height, size.width);
-  Outputs({}).finish(command.common.json ? json_line(info_json(backbone, info, size))
-                                         : info_text(backbone, info, size, command.all));
+  const FormInfo form = form_info(command.file);
+  if (!command.common.json) {
+    Outputs({}).finish(info_text(backbone, info, size, command.all) + form_text(form));
+    return;
+  }
+  nlohmann::json object = info_json(backbone, info, size);
+  object["8bit"] = form.itself;
+  if (!form.file.empty() && !form.itself) {
+    object["8bit_form"] = {{"file", form.file}, {"sha256", form.hash}};
+  }
+  Outputs({}).finish(json_line(object));
 }
 
 // ---- bench -------------------------------------------------------------------------------------
@@ -157,28 +203,56 @@ std::vector<float> random_image(const Size& size) {
   return image;
 }
 
-void run_bench(const BackboneCommand& command) {
-  if (command.runs == 0) throw Error(Error::Kind::kUsage, "--runs 0 measures nothing");
-  const Size size = parse_image_size(command.size);
-  const Backbone backbone(resolve_backbone(command.file), command.layers);
-  const BackboneInfo info = backbone.info(size.height, size.width);
+struct Timing {
+  double best = 0, median = 0, first = 0;  // seconds
+};
+
+Timing measure(const Backbone& backbone, const Size& size, std::size_t runs, Compute& compute) {
   const std::vector<float> image = random_image(size);
-  Compute compute(command.common.threads);
-  const std::size_t threads = compute.threads().count();
   auto runner = backbone.runner();
   const Stopwatch compiling;
   runner.run(image, size.height, size.width, compute);
-  const double first = compiling.seconds();
+  Timing timing;
+  timing.first = compiling.seconds();
   std::vector<double> seconds;
-  while (seconds.size() < command.runs) {
+  while (seconds.size() < runs) {
     stop_if_asked();
     const Stopwatch watch;
     runner.run(image, size.height, size.width, compute);
     seconds.push_back(watch.seconds());
   }
   std::sort(seconds.begin(), seconds.end());
-  const double best = seconds.front();
-  const double median = seconds[seconds.size() / 2];
+  timing.best = seconds.front();
+  timing.median = seconds[seconds.size() / 2];
+  return timing;
+}
+
+// The 8-bit form of a float backbone; nothing of one that is in 8 bits, or can have no such form.
+std::optional<Backbone> other_form(const BackboneCommand& command) {
+  if (kept_eight_bit_form(command.file).itself) return std::nullopt;
+  try {
+    Compute compute(command.common.threads);
+    ProgressLine progress(fmt::format("bringing {} to 8 bits", command.file));
+    const EightBitForm form = eight_bit_form(command.file, compute, note, progress.callback());
+    return Backbone::of_bytes(form.file, form.bytes, command.layers);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kInput) throw;
+    note(error.what());
+    return std::nullopt;
+  }
+}
+
+void run_bench(const BackboneCommand& command) {
+  if (command.runs == 0) throw Error(Error::Kind::kUsage, "--runs 0 measures nothing");
+  const Size size = parse_image_size(command.size);
+  const Backbone backbone(resolve_backbone(command.file), command.layers);
+  const BackboneInfo info = backbone.info(size.height, size.width);
+  const std::optional<Backbone> eight_bit = other_form(command);
+  Compute compute(command.common.threads);
+  const std::size_t threads = compute.threads().count();
+  const Timing timing = measure(backbone, size, command.runs, compute);
+  Timing bytes;
+  if (eight_bit) bytes = measure(*eight_bit, size, command.runs, compute);
   if (command.common.json) {
     nlohmann::json object;
     object["file"] = backbone.file();
@@ -186,18 +260,31 @@ void run_bench(const BackboneCommand& command) {
     object["height"] = size.height;
     object["width"] = size.width;
     object["threads"] = threads;
-    object["best_ms"] = best * 1e3;
-    object["median_ms"] = median * 1e3;
-    object["first_ms"] = first * 1e3;
-    object["gflops_per_second"] = info.gflops / best;
+    object["best_ms"] = timing.best * 1e3;
+    object["median_ms"] = timing.median * 1e3;
+    object["first_ms"] = timing.first * 1e3;
+    object["gflops_per_second"] = info.gflops / timing.best;
+    if (eight_bit) {
+      object["8bit"] = {{"file", eight_bit->file()},
+                        {"best_ms", bytes.best * 1e3},
+                        {"median_ms", bytes.median * 1e3},
+                        {"first_ms", bytes.first * 1e3},
+                        {"times_as_fast", timing.best / bytes.best}};
+    }
     Outputs({}).finish(json_line(object));
     return;
   }
-  Outputs({}).finish(
-      fmt::format("{:.2f} ms an image of {} x {} at best, {:.2f} ms in the median of {}, on {}\n"
-                  "{:.1f} GFLOP/s; the first image of a size takes {:.0f} ms\n",
-                  best * 1e3, size.height, size.width, median * 1e3, counted(command.runs, "run"),
-                  counted(threads, "thread"), info.gflops / best, first * 1e3));
+  std::string text = fmt::format(
+      "{:.2f} ms an image of {} x {} at best, {:.2f} ms in the median of {}, on {}\n"
+      "{:.1f} GFLOP/s; the first image of a size takes {:.0f} ms\n",
+      timing.best * 1e3, size.height, size.width, timing.median * 1e3, counted(command.runs, "run"),
+      counted(threads, "thread"), info.gflops / timing.best, timing.first * 1e3);
+  if (eight_bit) {
+    text +=
+        fmt::format("in 8 bits {:.2f} ms at best, {:.2f} ms in the median: {:.1f} times as fast\n",
+                    bytes.best * 1e3, bytes.median * 1e3, timing.best / bytes.best);
+  }
+  Outputs({}).finish(text);
 }
 
 // ---- fetch -------------------------------------------------------------------------------------
@@ -209,14 +296,23 @@ void run_fetch(const BackboneCommand& command) {
     written = fetch_backbone(command.file, command.out, progress.callback());
   }
   const Backbone backbone(written);  // what was written can be run
+  Compute compute;
+  EightBitForm form;
+  {
+    ProgressLine progress(fmt::format("bringing {} to 8 bits", command.file));
+    form = eight_bit_form(written, compute, note, progress.callback());
+  }
+  const Backbone eight_bit = Backbone::of_bytes(form.file, form.bytes);
   if (command.common.json) {
     nlohmann::json object;
     object["file"] = written;
     object["sha256"] = backbone.hash();
+    object["8bit_form"] = {{"file", form.file}, {"sha256", eight_bit.hash()}};
     Outputs({}).finish(json_line(object));
     return;
   }
-  Outputs({}).finish(fmt::format("{}\nsha256 {}\n", written, backbone.hash()));
+  Outputs({}).finish(fmt::format("{}\nsha256 {}\n{}\nsha256 {}\n", written, backbone.hash(),
+                                 form.file, eight_bit.hash()));
 }
 
 // ---- quantize ----------------------------------------------------------------------------------
@@ -245,13 +341,13 @@ std::string float_text(const std::vector<FloatConvolution>& stay_float) {
   return text;
 }
 
-std::string error_text(const FeatureError& error) {
+std::string error_text(const FeatureError& error, std::size_t images) {
   if (error.all_zero) {
     return "its features are all zero: it is of no use; calibrate it with images of your own "
            "(--images), or stay with float\n";
   }
   const std::string text = fmt::format("patch vectors are {:.1f} % off the float ones on {}",
-                                       error.relative * 100, counted(kImagesCompared, "image"));
+                                       error.relative * 100, counted(images, "image"));
   if (error.relative > kUseless) {
     return text +
            ": it is of no use; calibrate it with images of your own (--images), or stay "
@@ -297,10 +393,11 @@ void run_quantize(const BackboneCommand& command) {
     outputs.finish(json_line(object));
     return;
   }
-  outputs.finish(fmt::format("{}\n{} before, {} now; {} in 8 bits\n{}{}sha256 {}\n", command.out,
-                             megabytes(model.size()), megabytes(network.bytes.size()),
-                             counted(network.convolutions, "convolution"),
-                             float_text(network.stay_float), error_text(error), after.hash()));
+  outputs.finish(
+      fmt::format("{}\n{} before, {} now; {} in 8 bits\n{}{}sha256 {}\n", command.out,
+                  megabytes(model.size()), megabytes(network.bytes.size()),
+                  counted(network.convolutions, "convolution"), float_text(network.stay_float),
+                  error_text(error, std::min(images.count, kImagesCompared)), after.hash()));
 }
 
 // ---- options -----------------------------------------------------------------------------------

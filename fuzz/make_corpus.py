@@ -318,7 +318,7 @@ def block(field, content):
 
 def tensor(name, shape, values, kind="f"):
     raw = struct.pack("<%d%s" % (len(values), kind), *values)
-    out = b"".join(number(1, n) for n in shape) + number(2, {"f": 1, "q": 7}[kind])
+    out = b"".join(number(1, n) for n in shape) + number(2, {"f": 1, "B": 2, "b": 3, "i": 6, "q": 7}[kind])
     return out + block(8, name) + block(9, raw)
 
 
@@ -393,6 +393,20 @@ def onnx():
          node("PRelu", ["c", "s"], ["y"])],
         [tensor("k", (3, 1, 2, 2), [0.25] * 12), tensor("s", (3, 1, 1), [0.1] * 3)], ["y"]))
     save("onnx", "cycle", model([node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"])], [], ["a"]))
+    levels = [tensor("s", (), [0.05]), tensor("z", (), [128], "B"), tensor("k", (4, 3, 1, 1), [9, -7] * 6, "b"),
+              tensor("ks", (4,), [0.01, 0.02] * 2), tensor("kz", (4,), [0] * 4, "b"),
+              tensor("bi", (4,), [50] * 4, "i"), tensor("cs", (3,), [0.1, 0.2, 0.3]), tensor("cz", (3,), [1, 2, 3], "b")]  # fmt: skip
+    pair = [node("QuantizeLinear", ["x", "s", "z"], ["q"]), node("DequantizeLinear", ["q", "s", "z"], ["d"])]
+    weights = [node("DequantizeLinear", ["k", "ks", "kz"], ["w"], axis=0),
+               node("DequantizeLinear", ["bi", "ks"], ["b"], axis=0), node("Conv", ["d", "w", "b"], ["c"])]
+    save("onnx", "eight_bits", model(
+        [*pair, *weights, node("Add", ["c", "c"], ["a"]), node("Relu", ["a"], ["r"]),
+         node("QuantizeLinear", ["r", "s", "z"], ["t"]),
+         node("MaxPool", ["t"], ["u"], kernel_shape=[2, 2]), node("DequantizeLinear", ["u", "s", "z"], ["y"])],
+        levels, ["y"]))
+    save("onnx", "eight_bits_channels", model(
+        [node("QuantizeLinear", ["x", "cs", "cz"], ["q"], axis=1),
+         node("DequantizeLinear", ["q", "cs", "cz"], ["y"], axis=1)], levels, ["y"]))
     norm = [node("ReduceMean", ["x"], ["m"], axes=[1], keepdims=1), node("Sub", ["x", "m"], ["d"]),
             node("Pow", ["d", "two"], ["p"]), node("ReduceMean", ["p"], ["v"], axes=[1], keepdims=1),
             node("Add", ["v", "e"], ["w"]), node("Sqrt", ["w"], ["r"]), node("Div", ["d", "r"], ["y"])]  # fmt: skip

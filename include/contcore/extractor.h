@@ -37,7 +37,7 @@ struct ExtractorOptions {
   /// In 8 bits the backbone is its 8-bit form, which is made when it is first needed and kept in
   /// the cache, like the scale of the bytes. A file in 8 bits is used as it is.
   Precision precision = Precision::k8Bit;
-  Notice notice;  ///< told when that takes its time, and when it cannot be kept
+  Notice notice = {};  ///< told when that takes its time, and when it cannot be kept
 };
 
 /// The patch vectors of one image, and where they lie.

@@ -285,6 +285,10 @@ struct SummedLayer {
 };
 
 void sum_channels(const float* in, std::size_t stride, std::size_t outputs, float* out) {
+  if (stride == 2) {
+    for (std::size_t i = 0; i < outputs; ++i) out[i] = in[2 * i] + in[2 * i + 1];
+    return;
+  }
   if (stride == 4) {
     for (std::size_t i = 0; i < outputs; ++i) {
       out[i] = (in[4 * i] + in[4 * i + 1]) + (in[4 * i + 2] + in[4 * i + 3]);
@@ -301,7 +305,7 @@ void sum_channels(const float* in, std::size_t stride, std::size_t outputs, floa
 SummedLayer summed(LayerMap layer, const FeatureMap& map, Compute& compute) {
   SummedLayer out{std::move(layer), map, {}};
   const std::size_t stride = out.layer.stride;
-  if (stride <= 2) return out;
+  if (stride < 2) return out;
   const std::size_t outputs = out.layer.last - out.layer.first;
   out.sums.resize(map.height * map.width * outputs);
   compute.threads().run(map.height, [&](std::size_t y, std::size_t) {
@@ -362,14 +366,17 @@ void contribute(std::vector<Contribution>& others, Compute& compute,
   });
 }
 
-// Calls write(place, worker's scratch, fill) for each place; fill(row) computes its numbers.
+// Calls write(place, worker's scratch, fill) for each place; fill(row) computes its numbers. Floats
+// are not summed up first: their last bits stay what they were when memories were learned.
 template <typename Write>
-void embed_places(std::span<const FeatureMap> maps, const PatchEmbedding& how, Compute& compute,
-                  const Write& write) {
+void embed_places(std::span<const FeatureMap> maps, const PatchEmbedding& how, bool sum_first,
+                  Compute& compute, const Write& write) {
   check(maps, how);
   const auto layer_of = [&](std::size_t l) {
-    return summed(layer_map({maps[l].channels, how.neighbourhood, how.dimension, maps.size(), l}),
-                  maps[l], compute);
+    LayerMap layer =
+        layer_map({maps[l].channels, how.neighbourhood, how.dimension, maps.size(), l});
+    if (sum_first) return summed(std::move(layer), maps[l], compute);
+    return SummedLayer{std::move(layer), maps[l], {}};
   };
   const SummedLayer first = layer_of(0);
   std::vector<Contribution> others;
@@ -425,7 +432,7 @@ void round_row(const float* row, std::size_t n, const ByteScale& how, std::uint8
 
 void embed(std::span<const FeatureMap> maps, const PatchEmbedding& how, float* out,
            Compute& compute) {
-  embed_places(maps, how, compute, [&](std::size_t place, Scratch&, const auto& fill) {
+  embed_places(maps, how, false, compute, [&](std::size_t place, Scratch&, const auto& fill) {
     fill(out + place * how.dimension);
   });
 }
@@ -433,7 +440,7 @@ void embed(std::span<const FeatureMap> maps, const PatchEmbedding& how, float* o
 bool embed(std::span<const FeatureMap> maps, const PatchEmbedding& how, const ByteScale& scale,
            std::uint8_t* out, Compute& compute) {
   std::atomic<bool> finite = true;
-  embed_places(maps, how, compute, [&](std::size_t place, Scratch& s, const auto& fill) {
+  embed_places(maps, how, true, compute, [&](std::size_t place, Scratch& s, const auto& fill) {
     s.row.resize(how.dimension);
     fill(s.row.data());
     if (!finite_row(s.row.data(), how.dimension)) finite = false;

@@ -308,7 +308,8 @@ void Quantizer::Work::find_convolutions() {
     } else {
       stay_float.push_back({shown_name(node), why});
     }
-    if (const Tensor* weights = constant_of(graph, node, 1)) {
+    const Tensor* weights = constant_of(graph, node, 1);
+    if (weights != nullptr && weights->shape.size() == 4) {
       conv.weights = *weights;
       fold_norm(conv);
     }

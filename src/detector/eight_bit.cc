@@ -70,10 +70,15 @@ void run_images(const Backbone& backbone, const CalibrationImages& images, Compu
   compute.threads().run(lanes, [&](std::size_t lane, std::size_t worker) {
     Compute one(1);
     auto runner = backbone.runner();
-    for (std::size_t i = next++; i < images.count; i = next++) {
-      if (worker == 0) report_part(progress, i, images.count);  // the calling thread
-      const NetworkInput input = calibration_input(backbone, images.image(i));
-      use(runner.run(input.chw, input.height, input.width, one), lane);
+    try {
+      for (std::size_t i = next++; i < images.count; i = next++) {
+        if (worker == 0) report_part(progress, i, images.count);  // the calling thread
+        const NetworkInput input = calibration_input(backbone, images.image(i));
+        use(runner.run(input.chw, input.height, input.width, one), lane);
+      }
+    } catch (...) {
+      next = images.count;  // the others need not go on
+      throw;
     }
   });
   report_part(progress, images.count, images.count);
@@ -166,11 +171,20 @@ std::string form_file(const std::string& backbone, const std::string& origin) {
 
 bool in_eight_bits(const std::string& name, const std::string& bytes) {
   try {
-    Graph graph = parse_onnx(bytes.data(), bytes.size());
-    return is_quantized(graph);
+    return is_quantized(parse_onnx(bytes.data(), bytes.size()));
   } catch (const Error& error) {
     refuse(name, error.what());
   }
+}
+
+// The form that is there; without bytes if there is none.
+EightBitForm known_form(const std::string& backbone, const std::string& model) {
+  if (in_eight_bits(backbone, model)) return {resolve_backbone(backbone), model, true};
+  const std::string origin = hash_of(model);
+  EightBitForm form{form_file(backbone, origin), {}, false};
+  form.bytes = kept(form.file, kMostModelBytes);
+  if (quantized_origin(form.bytes) != origin) form.bytes.clear();
+  return form;
 }
 
 // ---- the scale ---------------------------------------------------------------------------------
@@ -262,20 +276,20 @@ std::string model_bytes(const std::string& backbone) {
                                : read_model_file(resolve_backbone(backbone));
 }
 
+EightBitForm kept_eight_bit_form(const std::string& backbone) {
+  return known_form(backbone, model_bytes(backbone));
+}
+
 EightBitForm eight_bit_form(const std::string& backbone, Compute& compute, const Notice& notice,
                             const Progress& progress, const std::string& wanted) {
-  EightBitForm form;
-  if (backbone == "builtin" || backbone == "resnet50") {
-    form.file = form_file(backbone, "");
+  if (!wanted.empty() && (backbone == "builtin" || backbone == "resnet50")) {
+    EightBitForm form{eight_bit_file(backbone), {}, false};
     form.bytes = kept(form.file, kMostModelBytes);
-    if (!wanted.empty() && !form.bytes.empty() && hash_of(form.bytes) == wanted) return form;
+    if (!form.bytes.empty() && hash_of(form.bytes) == wanted) return form;
   }
   const std::string model = model_bytes(backbone);
-  const std::string origin = hash_of(model);
-  if (in_eight_bits(backbone, model)) return {resolve_backbone(backbone), model};
-  form.file = form_file(backbone, origin);
-  form.bytes = kept(form.file, kMostModelBytes);
-  if (!form.bytes.empty() && quantized_origin(form.bytes) == origin) return form;
+  EightBitForm form = known_form(backbone, model);
+  if (!form.bytes.empty()) return form;
   tell(notice, fmt::format("{}: making its 8-bit form, once", backbone));
   form.bytes = quantize_network(backbone, model, generated_images(), compute, progress).bytes;
   keep(form.file, form.bytes, notice);

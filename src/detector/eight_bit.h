@@ -43,7 +43,11 @@ QuantizedNetwork quantize_network(const std::string& name, const std::string& mo
 struct EightBitForm {
   std::string file;
   std::string bytes;
+  bool itself = false;  ///< the backbone that was asked for is in 8 bits
 };
+
+/// The 8-bit form of a backbone as far as it is there; without bytes if it has to be made.
+EightBitForm kept_eight_bit_form(const std::string& backbone);
 
 /// The bytes of the ONNX file that a backbone's name or path means ("builtin": of that graph).
 std::string model_bytes(const std::string& backbone);

@@ -35,7 +35,8 @@ constexpr std::size_t kMostPlaces = std::size_t{256} << 20;
 class NpyWriter {
  public:
   // A new file `base`.part-….
-  NpyWriter(const std::string& base, std::size_t cols) : cols_(cols), file_(create(base)) {
+  NpyWriter(const std::string& base, std::size_t cols, Scalar scalar)
+      : cols_(cols), scalar_(scalar), file_(create(base)) {
     if (!file_.is_open()) fail();
     const std::string blank(kHeaderBytes, ' ');
     write(blank.data(), blank.size());
@@ -47,14 +48,13 @@ class NpyWriter {
   NpyWriter& operator=(const NpyWriter&) = delete;
 
   void append(const Vectors& rows) {
-    scalar_ = rows.scalar();
     write(rows.view().data, rows.view().bytes());
     rows_ += rows.rows();
   }
 
   void finish() {
-    const std::string header =
-        npy_header(scalar_ == Scalar::kUint8 ? "|u1" : "<f4", {rows_, cols_}, kHeaderBytes);
+    const char* const descr = scalar_ == Scalar::kUint8 ? "|u1" : "<f4";
+    const std::string header = npy_header(descr, {rows_, cols_}, kHeaderBytes);
     // Closed for the errors that shows, but locked until it has its place.
     File same(::dup(file_.fd()));
     if (::pwrite(file_.fd(), header.data(), header.size(), 0) !=
@@ -64,7 +64,6 @@ class NpyWriter {
     }
   }
 
-  std::size_t bytes() const { return rows_ * cols_ * bytes_of(scalar_) + kHeaderBytes; }
   const std::string& path() const { return path_; }
   /// The file has its place now.
   void keep() { path_.clear(); }
@@ -104,8 +103,8 @@ class NpyWriter {
 
   std::string path_;
   std::size_t cols_;
+  Scalar scalar_;
   std::size_t rows_ = 0;
-  Scalar scalar_ = Scalar::kFloat32;
   File file_;
 };
 
@@ -197,10 +196,8 @@ std::string FeatureCache::key(const Extractor& extractor, const std::vector<std:
   const Geometry& geometry = extractor.geometry();
   text += fmt::format("{} {} {} {}\n", geometry.resize_text(), geometry.crop_text(),
                       extractor.embedding().dimension, extractor.embedding().neighbourhood);
-  // Of features in bytes.
-  for (const char* key : {"precision", "scale", "zero"}) {
-    const auto said = extractor.source().find(key);
-    if (said != extractor.source().end()) text += said->second + "\n";
+  if (const auto& bytes = extractor.byte_scale()) {
+    text += fmt::format("bytes {} {}\n", bytes->scale, bytes->zero);
   }
   for (const std::string& file : files) text += state_of(file) + "\n";
   const std::span<const std::byte> part = std::as_bytes(std::span(text));
@@ -242,7 +239,8 @@ std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extracto
   auto features = std::make_shared<ImageFeatures>();
   const auto start = std::chrono::steady_clock::now();
   std::optional<NpyWriter> writer;
-  writer.emplace((fs::path(folder) / name).string(), extractor.embedding().dimension);
+  const Scalar scalar = extractor.byte_scale() ? Scalar::kUint8 : Scalar::kFloat32;
+  writer.emplace((fs::path(folder) / name).string(), extractor.embedding().dimension, scalar);
   std::size_t rows = 0;
   extract_files(extractor, files, 0, files.size(), compute, progress,
                 [&](std::size_t, Extracted& image) {
@@ -258,7 +256,8 @@ std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extracto
   extractor.release();
   features->seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const std::size_t bytes = writer->bytes();
+  const std::size_t bytes =
+      rows * extractor.embedding().dimension * bytes_of(scalar) + kHeaderBytes;
   if (folder_.empty() || bytes > limit_) {
     features->vectors = NpyVectors(writer->path());  // the mapping outlives the name
     if (folder_.empty()) nameless_[name] = features;

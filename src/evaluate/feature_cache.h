@@ -40,11 +40,12 @@ struct ImageFeatures {
 };
 
 /// A folder with KEY.npy (the vectors) and KEY.json (the places) for each list of images. A key is
-/// of everything the features depend on: backbone, layers, preprocessing, and name, size and time
-/// of each file. What was used longest ago goes when the folder outgrows its limit; without a
-/// folder files are nameless, and gone with this object; of a list that alone exceeds the limit the
-/// file is nameless too, and gone after use. While it is written it is KEY.part-PID-N, which counts
-/// toward the limit; what a killed run leaves of that kind is removed by the next.
+/// of everything the features depend on: backbone, layers, preprocessing, dimension, the scale of
+/// bytes, and name, size and time of each file. What was used longest ago goes when the folder
+/// outgrows its limit; without a folder files are nameless, and gone with this object; of a list
+/// that alone exceeds the limit the file is nameless too, and gone after use. While it is written
+/// it is KEY.part-PID-N, which counts toward the limit; what a killed run leaves of that kind is
+/// removed by the next.
 class FeatureCache {
  public:
   /// Throws Error (kInput) if the folder cannot be made.

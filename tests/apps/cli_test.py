@@ -460,6 +460,64 @@ class BadInputTest(CliTest):
                     says=["memory"])
 
 
+class QuantizeTest(CliTest):
+    """The 8-bit form of the built-in network, calibrated with two small images, for speed."""
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("images"))
+        shades = random.Random(1)
+        for name in ["a.ppm", "b.ppm"]:
+            pixels = bytes(shades.randrange(256) for _ in range(3 * 64 * 64))
+            self.write("images/" + name, b"P6 64 64 255\n" + pixels)
+
+    def quantize(self, out, *options):
+        return self.as_json("backbone", "quantize", "builtin", "--images", self.path("images"), "--out",
+                            self.path(out), *options)
+
+    def test_makes_the_same_file_again(self):
+        said = self.quantize("a.onnx", "--threads", 1)
+        self.assertEqual(self.quantize("b.onnx", "--threads", 2)["sha256"], said["sha256"])
+        with open(self.path("a.onnx"), "rb") as a, open(self.path("b.onnx"), "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        self.assertEqual(said["bytes"], os.path.getsize(self.path("a.onnx")))
+        self.assertEqual(said["convolutions"], 14)
+        self.assertEqual([one["name"] for one in said["stay_float"]], ["colours"])
+        self.assertLess(said["relative_error"], 0.3)
+        self.assertTrue(said["useful"])
+
+    def test_says_what_it_did(self):
+        done = self.succeed("backbone", "quantize", "builtin", "--images", self.path("images"), "--out",
+                            self.path("a.onnx"))
+        for part in ["14 convolutions in 8 bits", "stays float: colours", "MB before", "off the float ones",
+                     "2 images", "sha256"]:
+            self.assertIn(part, done.stdout)
+        self.assertIn("in 8 bits", self.succeed("backbone", "info", self.path("a.onnx")).stdout)
+        bench = self.as_json("backbone", "bench", self.path("a.onnx"), "--size", 64, "--runs", 1)
+        self.assertNotIn("8bit", bench)  # it has no other form
+        self.refuse(3, "backbone", "quantize", self.path("a.onnx"), "--out", self.path("b.onnx"),
+                    says=["a.onnx", "8 bits already"])
+
+    def test_info_tells_of_the_form_without_making_it(self):
+        os.environ["XDG_CACHE_HOME"], old = self.folder, os.environ.get("XDG_CACHE_HOME")
+        try:
+            said = self.succeed("backbone", "info", "builtin").stdout
+        finally:
+            del os.environ["XDG_CACHE_HOME"]
+            if old is not None:
+                os.environ["XDG_CACHE_HOME"] = old
+        self.assertIn("8-bit form: 14 convolutions; not made yet", said)
+        self.assertEqual(os.listdir(self.folder), ["images"])
+
+    def test_refuses(self):
+        os.mkdir(self.path("empty"))
+        out = ["--out", self.path("a.onnx")]
+        self.refuse(3, "backbone", "quantize", "builtin", "--images", self.path("empty"), *out, says=["no images"])
+        self.refuse(3, "backbone", "quantize", self.path("none.onnx"), *out, says=["none.onnx"])
+        self.refuse(3, "backbone", "quantize", self.path("images/a.ppm"), *out, says=["a.ppm"])
+        self.refuse(2, "backbone", "quantize", "builtin", says=["--out"])
+
+
 class UsageTest(CliTest):
     def test_help_and_version(self):
         self.assertEqual(self.succeed("--version").stdout, "0.1.0\n")

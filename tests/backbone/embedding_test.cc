@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -178,6 +180,58 @@ TEST(Embedding, IsTheDefinitionForAnyShapes) {
       shapes.push_back({1 + random.below(40), 1 + random.below(5), 1 + random.below(5)});
     }
     expect_as_defined(shapes, how);
+  }
+}
+
+// Bytes are the float numbers divided and rounded. They are summed in another order, so that what
+// lies next to a half may go either way.
+void expect_bytes(const std::vector<Shape>& shapes, const PatchEmbedding& how,
+                  const ByteScale& scale) {
+  const Layers layers(shapes, shapes[0].channels * 17 + how.dimension);
+  const std::vector<float> floats = embedded(layers, how, 1);
+  std::vector<std::uint8_t> out(floats.size()), again(floats.size());
+  Compute one(1), three(3);
+  ASSERT_TRUE(embed(layers.maps, how, scale, out.data(), one));
+  ASSERT_TRUE(embed(layers.maps, how, scale, again.data(), three));
+  EXPECT_EQ(out, again);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const double x = static_cast<double>(floats[i]) / static_cast<double>(scale.scale);
+    const double wanted = std::clamp(std::nearbyint(x) + scale.zero, 0.0, 255.0);
+    if (std::abs(x - std::floor(x) - 0.5) > 1e-3) {
+      ASSERT_EQ(static_cast<double>(out[i]), wanted) << x;
+    }
+  }
+}
+
+TEST(Embedding, InBytes) {
+  expect_bytes({{512, 4, 5}, {1024, 2, 3}}, {512, 3}, {0.01f, 128});
+  expect_bytes({{512, 4, 5}, {1024, 2, 3}}, {1024, 3}, {0.001f, 128});  // both ends saturate
+  expect_bytes({{512, 4, 5}, {1024, 2, 3}}, {128, 3}, {0.003f, 0});     // below zero is cut off
+  expect_bytes({{24, 4, 4}, {56, 2, 2}, {112, 1, 1}}, {96, 3}, {0.02f, 128});
+  expect_bytes({{5, 4, 6}, {7, 4, 6}}, {17, 3}, {1e20f, 128});
+  expect_bytes({{48, 3, 3}}, {8, 1}, {1e-30f, 0});
+}
+
+TEST(Embedding, RoundsHalvesToTheEvenByte) {
+  const std::vector<float> values = {0.5f, 1.5f, 2.5f, -0.5f, 254.5f, 255.5f, 1e9f, -1e9f};
+  const std::vector<FeatureMap> maps = {{values.size(), 1, 1, values.data()}};
+  std::vector<std::uint8_t> out(values.size());
+  Compute compute(1);
+  ASSERT_TRUE(embed(maps, {values.size(), 1}, {1, 0}, out.data(), compute));
+  EXPECT_EQ(out, (std::vector<std::uint8_t>{0, 2, 2, 0, 254, 255, 255, 0}));
+  ASSERT_TRUE(embed(maps, {values.size(), 1}, {1, 128}, out.data(), compute));
+  EXPECT_EQ(out, (std::vector<std::uint8_t>{128, 130, 130, 128, 255, 255, 255, 0}));
+}
+
+TEST(Embedding, SaysWhenBytesWereNotFinite) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    std::vector<float> values(9 * 4, 1.0f);
+    values[17] = bad;
+    const std::vector<FeatureMap> maps = {{4, 3, 3, values.data()}};
+    std::vector<std::uint8_t> out(9 * 4);
+    Compute compute(2);
+    EXPECT_FALSE(embed(maps, {4, 3}, {1, 0}, out.data(), compute));
   }
 }
 

@@ -344,6 +344,81 @@ TEST(QuantizedNetworks, AreTheirTwins) {
   expect_twin(net.graph(), dense, {0.02f, 8.001, 0.2}, 33, 29);
 }
 
+// Roundings anywhere in random graphs, any of whose tensors may be asked for. One that is left out
+// or decided by float rounding moves a result by a step or two; a lost function, a wrong zero point
+// or a buffer written over moves it by far more.
+TEST(QuantizedNetworks, KeepTheMeaningOfRandomGraphs) {
+  constexpr std::int64_t kChannels = 16;
+  const Attributes pads = {{"pads", Ints{1, 1, 1, 1}}};
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    QuantizedNet net(seed);
+    Random& random = net.random();
+    std::vector<std::string> values = {net.conv("image", 3, kChannels, 1)};
+    const auto recent = [&] {
+      return values[values.size() - 1 - random.below(std::min<std::size_t>(3, values.size()))];
+    };
+    const auto rounded = [&](const std::string& x) {
+      const std::int64_t zeros[] = {0, 40, 128};
+      return net.rounded(x, 0.03f, zeros[random.below(3)]);
+    };
+    for (int i = 0; i < 14; ++i) {
+      const std::string x = recent();
+      switch (random.below(9)) {
+        case 0:
+          values.push_back(net.integer_conv(x, kChannels, kChannels, 1));
+          break;
+        case 1:
+          values.push_back(net.integer_conv(rounded(x), kChannels, kChannels, 3, pads));
+          break;
+        case 2: {
+          Attributes depthwise = pads;
+          depthwise["group"] = kChannels;
+          values.push_back(net.integer_conv(rounded(x), kChannels, kChannels, 3, depthwise));
+          break;
+        }
+        case 3:
+          values.push_back(net.add("Relu", {x}));
+          break;
+        case 4:
+          values.push_back(net.add("Add", {x, recent()}));
+          break;
+        case 5:
+          values.push_back(net.batch_norm(x, kChannels));
+          break;
+        case 6:
+          values.push_back(
+              net.add("MaxPool", {x}, {{"kernel_shape", Ints{3, 3}}, {"pads", Ints{1, 1, 1, 1}}}));
+          break;
+        default:
+          values.push_back(rounded(x));
+      }
+    }
+    Graph graph = net.graph();
+    graph.outputs = {values.back(), values[random.below(values.size() - 1)]};
+    if (graph.outputs[0] == graph.outputs[1]) graph.outputs.pop_back();
+    const TemporaryFile file(graph);
+    const std::vector<float> image = random_image(7, 6);
+    const auto twin = NaiveGraph(graph).run(image, 7, 6);
+    const Backbone backbone(file.path(), graph.outputs);
+    auto runner = backbone.runner();
+    Compute compute(1 + seed % 2);
+    const auto maps = runner.run(image, 7, 6, compute);
+    for (std::size_t m = 0; m < maps.size(); ++m) {
+      const Array& theirs = twin.at(graph.outputs[m]);
+      double sum = 0, size = 0;
+      for (std::size_t p = 0; p < 42; ++p) {
+        for (std::size_t c = 0; c < kChannels; ++c) {
+          const double x = theirs.data[c * 42 + p];
+          sum += std::abs(static_cast<double>(maps[m].data[p * kChannels + c]) - x);
+          size += std::abs(x) + 0.03;
+        }
+      }
+      EXPECT_LT(sum / size, 0.03) << graph.outputs[m];
+    }
+  }
+}
+
 // ---- files that make no sense ------------------------------------------------------------------
 
 void expect_refused(const Graph& graph, const std::string& words) {
