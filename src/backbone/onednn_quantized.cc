@@ -16,8 +16,8 @@ namespace {
 constexpr std::int64_t kMostProducts = (std::int64_t{1} << 31) / (255 * 128) - 1;
 
 // Without AVX-512's VNNI, oneDNN 2.6 adds pairs of products in 16 bits, where they saturate: wrong,
-// without a word. Such a machine computes on floats from the same codes. (Where VNNI comes with AVX2
-// alone, it has not been tried, and floats are right too.)
+// without a word. Such a machine computes on floats from the same codes. (Where VNNI comes with
+// AVX2 alone, it has not been tried, and floats are right too.)
 bool sums_in_32_bits() {
   switch (dnnl::get_effective_cpu_isa()) {
     case dnnl::cpu_isa::avx512_core_vnni:

@@ -495,5 +495,29 @@ TEST(QuantizedFiles, WithWholeNumbersWhereFloatsBelongAreRefused) {
   refused(net.add("QuantizeLinear", {"image", moving}), "missing or not constant");
 }
 
+// All that may happen to a damaged file: an error, or a network that still runs.
+TEST(QuantizedFiles, SurviveFlippedBits) {
+  QuantizedNet net;
+  const std::string x = net.rounded("image", 0.02f, 120);
+  const std::string y = net.rounded(net.add("Relu", {net.integer_conv(x, 3, 3, 1)}), 0.02f, 0);
+  const std::string z = net.add("Add", {net.integer_conv(y, 3, 3, 1), x});
+  net.graph().outputs = {net.rounded(z, 0.03f, 4, Width::kInt8)};
+  const std::string bytes = testing::to_proto(net.graph()).SerializeAsString();
+  Random random(5);
+  for (int i = 0; i < 600; ++i) {
+    std::string damaged = bytes;
+    for (std::uint64_t flips = 1 + random.below(3); flips > 0; --flips) {
+      damaged[random.below(bytes.size())] ^= static_cast<char>(1 << random.below(8));
+    }
+    const TemporaryFile file(damaged);
+    try {
+      const Backbone backbone(file.path());
+      Compute one(1);
+      backbone.runner().run(random_image(8, 8), 8, 8, one);
+    } catch (const Error&) {
+    }
+  }
+}
+
 }  // namespace
 }  // namespace contcore
