@@ -32,6 +32,16 @@ constexpr const char* kFooter =
     "Distances are Euclidean. Example: the distance of each query to the nearest pick\n"
     "  contcore nearest picks_vectors.npy queries.npy --out distances.npy --indices nearest.npy\n";
 
+void check_kinds(const NearestCommand& command, Scalar memory, Scalar queries) {
+  const auto bytes = [](Scalar kind) { return kind == Scalar::kUint8; };
+  const auto word = [&](Scalar kind) { return bytes(kind) ? "bytes (uint8)" : "floats"; };
+  if (bytes(memory) == bytes(queries)) return;
+  throw Error(
+      Error::Kind::kInput,
+      fmt::format("{} has vectors of {}, but {} has vectors of {}; both must be of one kind",
+                  command.queries, word(queries), command.memory, word(memory)));
+}
+
 void check_k(std::size_t k, std::size_t memory_rows, std::size_t query_rows) {
   if (k == 0) throw Error(Error::Kind::kInput, "--k 0 finds nothing; ask for at least 1");
   constexpr std::size_t kBytesEach = sizeof(float) + sizeof(std::int64_t);
@@ -107,6 +117,7 @@ void run(const NearestCommand& command) {
                     "features",
                     command.queries, queries.view().cols, command.memory, memory.view().cols));
   }
+  check_kinds(command, memory.view().scalar, queries.view().scalar);
   check_k(command.k, memory.view().rows, queries.view().rows);
 
   Compute compute(command.common.threads);
@@ -138,10 +149,12 @@ void run(const NearestCommand& command) {
 void add_nearest(CLI::App& app) {
   auto command = std::make_shared<NearestCommand>();
   CLI::App* sub = app.add_subcommand("nearest", "Find the nearest vectors of each query, exactly");
-  sub->add_option("memory", command->memory, "Vectors to search in (.npy, float32 or float16)")
+  sub->add_option("memory", command->memory,
+                  "Vectors to search in (.npy, float32, float16 or uint8)")
       ->required()
       ->type_name("MEMORY.npy");
-  sub->add_option("queries", command->queries, "Vectors to search for (.npy)")
+  sub->add_option("queries", command->queries,
+                  "Vectors to search for (.npy, both of floats or both of uint8)")
       ->required()
       ->type_name("QUERIES.npy");
   sub->add_option("--k", command->k, "How many neighbours of each query (default: 1)")

@@ -86,7 +86,8 @@ std::vector<std::int64_t> naive_greedy(VectorView points, std::size_t count, Com
   return picks;
 }
 
-constexpr std::size_t kPatches = 784;  // of an image
+constexpr std::size_t kPatches = 784;       // of an image
+constexpr std::size_t kBytePatches = 2304;  // of one at 384 × 384
 
 struct Bench {
   Compute compute;
@@ -137,6 +138,66 @@ struct Bench {
     row(what, "faiss IndexFlatL2", theirs, seconds,
         fmt::format("{} of {} the same, {:.1f} full distances a query", same, queries.rows,
                     static_cast<double>(ours.exact) / static_cast<double>(queries.rows)));
+  }
+
+  // In bytes, beside faiss on the same numbers as floats and beside all distances in bytes.
+  void search_bytes(const std::string& what, VectorView memory, VectorView queries) {
+    const NearestIndex index(memory, compute);
+    NearestResult ours;
+    const double seconds = best_of(25, [&] { ours = index.search(queries, 1, compute); });
+    std::vector<std::int64_t> theirs(queries.rows);
+    const auto compare = [&](const std::string& peer, double peer_seconds) {
+      std::size_t same = 0;
+      for (std::size_t i = 0; i < theirs.size(); ++i) same += theirs[i] == ours.ids[i] ? 1u : 0u;
+      row(what, peer, peer_seconds, seconds,
+          fmt::format("{} of {} the same, {:.1f} full distances a query", same, queries.rows,
+                      static_cast<double>(ours.exact) / static_cast<double>(queries.rows)));
+    };
+    const Vectors wide_memory = widened(memory);
+    const Vectors wide_queries = widened(queries);
+    faiss::IndexFlatL2 flat(static_cast<faiss::Index::idx_t>(memory.cols));
+    flat.add(static_cast<faiss::Index::idx_t>(memory.rows), wide_memory.data());
+    std::vector<float> distances(queries.rows);
+    const double floats = best_of(7, [&] {
+      flat.search(static_cast<faiss::Index::idx_t>(queries.rows), wide_queries.data(), 1,
+                  distances.data(), theirs.data());
+    });
+    compare("faiss IndexFlatL2", floats);
+    compare("brute force, bytes", best_of(7, [&] { brute_force(memory, queries, theirs); }));
+    const double built = best_of(5, [&] { const NearestIndex again(memory, compute); });
+    fmt::print("{:<44} {:>31.4f} s\n", "  laid out in", built);
+  }
+
+  static Vectors widened(VectorView bytes) {
+    Vectors out(bytes.rows, bytes.cols);
+    for (std::size_t i = 0; i < bytes.rows; ++i) bytes.row(i, out.row(i));
+    return out;
+  }
+
+  void brute_force(VectorView memory, VectorView queries, std::vector<std::int64_t>& ids) {
+    constexpr std::size_t kGroup = 32;
+    constexpr std::size_t kVectors = 64;
+    compute.threads().run((queries.rows + kGroup - 1) / kGroup, [&](std::size_t g, std::size_t) {
+      const std::size_t n = std::min(kGroup, queries.rows - g * kGroup);
+      const std::uint8_t* asked[kGroup];
+      for (std::size_t i = 0; i < n; ++i) asked[i] = queries.byte_row(g * kGroup + i);
+      float best[kGroup];
+      std::fill_n(best, kGroup, std::numeric_limits<float>::infinity());
+      for (std::size_t at = 0; at < memory.rows; at += kVectors) {
+        const std::size_t m = std::min(kVectors, memory.rows - at);
+        const std::uint8_t* rows[kVectors];
+        float out[kGroup * kVectors];
+        for (std::size_t j = 0; j < m; ++j) rows[j] = memory.byte_row(at + j);
+        kernels::squared_distances(asked, n, rows, m, memory.cols, out);
+        for (std::size_t i = 0; i < n; ++i) {
+          for (std::size_t j = 0; j < m; ++j) {
+            if (out[i * m + j] >= best[i]) continue;
+            best[i] = out[i * m + j];
+            ids[g * kGroup + i] = static_cast<std::int64_t>(at + j);
+          }
+        }
+      }
+    });
   }
 
   // A memory full of one product learns another, image by image: the first half of the images,
@@ -192,6 +253,23 @@ Vectors rows_of(VectorView from, const std::vector<std::int64_t>& picks) {
   return out;
 }
 
+// With one scale: its 99.99th percentile becomes 255.
+float byte_scale(const Vectors& from) {
+  std::vector<float> values(from.data(), from.data() + from.rows() * from.cols());
+  const auto at = static_cast<std::ptrdiff_t>(values.size() / 10000 * 9999);
+  std::nth_element(values.begin(), values.begin() + at, values.end());
+  return 255 / std::max(values[static_cast<std::size_t>(at)], 1e-30f);
+}
+
+Vectors as_bytes(VectorView from, float scale) {
+  Vectors out(from.rows, from.cols, Scalar::kUint8);
+  for (std::size_t i = 0; i < from.rows * from.cols; ++i) {
+    const float value = scale * static_cast<const float*>(from.data)[i] + 0.5f;
+    out.byte_data()[i] = static_cast<std::uint8_t>(std::clamp(value, 0.0f, 255.0f));
+  }
+  return out;
+}
+
 Vectors copy_of(VectorView from) {
   std::vector<std::int64_t> all(from.rows);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
@@ -209,7 +287,7 @@ Vectors joined(const Vectors& a, const Vectors& b) {
 Vectors make_memory(VectorView product, std::size_t size, Bench& bench) {
   GreedyOptions options;
   options.count = size;
-  return rows_of(product, greedy_sample(product, {}, options, bench.threads).picks);
+  return rows_of(product, greedy_sample(product, {}, options, bench.compute).picks);
 }
 
 int run(int argc, char** argv) {
@@ -229,24 +307,24 @@ int run(int argc, char** argv) {
       files.emplace_back(argv[i]);
     }
   }
-  omp_set_num_threads(static_cast<int>(bench.threads.count()));
+  omp_set_num_threads(static_cast<int>(bench.compute.threads().count()));
 
   // In memory, as they would be after extraction: nobody's time includes reading a file.
   Vectors features;
   Vectors strange;
   if (files.empty()) {
-    features = SyntheticFeatures(1024, 1).make(163856, bench.threads);
+    features = SyntheticFeatures(1024, 1).make(163856, bench.compute);
   } else {
     features = copy_of(NpyVectors(files[0]).view());
   }
   if (files.size() > 1) {
     strange = copy_of(NpyVectors(files[1]).view());
   } else {
-    strange = SyntheticFeatures(features.cols(), 2).make(7840, bench.threads);
+    strange = SyntheticFeatures(features.cols(), 2).make(7840, bench.compute);
   }
   fmt::print("{} features of {} numbers ({}), {} threads, SIMD {}\n\n", features.rows(),
-             features.cols(), files.empty() ? "generated" : files[0], bench.threads.count(),
-             kernels::targets().front());
+             features.cols(), files.empty() ? "generated" : files[0],
+             bench.compute.threads().count(), kernels::targets().front());
   fmt::print("{:<44} {:<18} {:>11} {:>11} {:>10}\n", "", "peer", "peer", "contcore", "ratio");
 
   const std::size_t rows = features.rows();
@@ -260,7 +338,7 @@ int run(int argc, char** argv) {
   {
     GreedyOptions options;
     options.count = m * 3 / 40;
-    const GreedyResult fresh = greedy_sample(strange.view(), memory.view(), options, bench.threads);
+    const GreedyResult fresh = greedy_sample(strange.view(), memory.view(), options, bench.compute);
     const Vectors both = joined(memory, rows_of(strange.view(), fresh.picks));
     bench.sample(fmt::format("consolidation, {} down to {}", both.rows(), m), both.view(), m);
   }
@@ -268,13 +346,24 @@ int run(int argc, char** argv) {
                {features.row((rows - kPatches) / 2), kPatches, features.cols()});
   bench.search(fmt::format("nearest, {} strange patches in {}", kPatches, m), memory.view(),
                {strange.row((strange.rows() - kPatches) / 2), kPatches, strange.cols()});
+  const std::size_t few = std::min<std::size_t>(16384, m);
+  const float scale = byte_scale(memory);
+  const Vectors bytes = as_bytes(memory.view().part(0, few), scale);
+  const auto some = [&](const Vectors& from) {
+    const std::size_t n = std::min(kBytePatches, from.rows());
+    return as_bytes(from.view().part((from.rows() - n) / 2, n), scale);
+  };
+  bench.search_bytes(fmt::format("bytes: {} known patches in {}", kBytePatches, few), bytes.view(),
+                     some(features).view());
+  bench.search_bytes(fmt::format("bytes: {} strange patches in {}", kBytePatches, few),
+                     bytes.view(), some(strange).view());
   if (strange.rows() >= 10 * kPatches) bench.update(features.view(), strange.view(), m);
 
   std::ofstream out(json);
   out << nlohmann::json{{"features", files.empty() ? "generated" : files[0]},
                         {"rows", rows},
                         {"dimension", features.cols()},
-                        {"threads", bench.threads.count()},
+                        {"threads", bench.compute.threads().count()},
                         {"simd", kernels::targets().front()},
                         {"results", bench.results}}
              .dump(2)

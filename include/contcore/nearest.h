@@ -22,7 +22,7 @@ struct NearestResult {
   std::size_t k = 1;
   std::vector<float> distances;
   std::vector<std::int64_t> ids;
-  std::uint64_t exact = 0;  ///< full distances computed, of queries × vectors
+  std::uint64_t exact = 0;  ///< full distances that had to be computed, of queries × vectors
 };
 
 /// Finds, for each query, the vectors at the smallest canonical distance (contcore/distance.h),

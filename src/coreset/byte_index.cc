@@ -27,11 +27,12 @@ constexpr std::size_t kFewNumbers = 128;   // vectors so short that they need no
 constexpr std::size_t kByteGroup = 16;     // queries that share the tiles while they are in cache
 constexpr std::size_t kByteBatch = 8192;   // queries between reports of progress
 constexpr std::size_t kFewChanges = 1024;  // for which the layout is not made anew
-constexpr std::size_t kMeasured = 4;       // distances computed at a time
 
-struct Waiting {
-  std::int32_t value;  // of the long sketch: the larger, the nearer
-  std::uint32_t place;
+// What the long sketch leaves of a tile, for each of four queries: not measured yet.
+struct LeftOver {
+  std::size_t tile;
+  std::array<std::uint64_t, kScanPoints> lanes;
+  std::size_t values;  // where theirs begin in the scratch, lane after lane, query after query
 };
 
 struct ByteAsked {
@@ -42,7 +43,6 @@ struct ByteAsked {
   std::size_t first_tile = 0;
   std::uint64_t first_lanes = 0;  // measured as a first guess
   std::vector<Neighbour> found;   // at most k, sorted
-  std::vector<Waiting> open;      // what no sketch excludes, not measured
 
   void begin(const std::uint8_t* at) {
     row = at;
@@ -50,7 +50,6 @@ struct ByteAsked {
     first_tile = 0;
     first_lanes = 0;
     found.clear();
-    open.clear();
   }
 };
 
@@ -58,6 +57,8 @@ struct ByteScratch {
   std::array<ByteAsked, kByteGroup> group;
   std::vector<std::int32_t> most;   // of each four queries and tile
   std::vector<std::uint32_t> near;  // tiles
+  std::vector<LeftOver> left;
+  std::vector<std::int32_t> values;
   std::uint64_t looked_at = 0;
   std::uint64_t exact = 0;
 };
@@ -301,26 +302,31 @@ class ByteIndex final : public VectorIndex {
     for (ByteAsked& q : four) set_gates(q, k);
     guess(four, most, k, scratch);
     const std::size_t near = near_tiles(four, most, scratch);
+    scratch.left.clear();
+    scratch.values.clear();
     for (std::size_t j = 0; j < near; ++j) {
       const std::size_t t = scratch.near[j];
       const std::uint8_t* points[kScanPoints];
-      ByteAsked* asking[kScanPoints];
+      std::size_t asking[kScanPoints];
       std::int32_t gates[kScanPoints];
       std::size_t n = 0;
       for (std::size_t i = 0; i < four.size(); ++i) {
         if (most[t * kScanPoints + i] < four[i].gates[0]) continue;
         points[n] = four[i].projected.levels[1].bytes.data();
         gates[n] = four[i].gates[1];
-        asking[n++] = &four[i];
+        asking[n++] = i;
       }
       std::int32_t values[kScanPoints * kTile];
       std::uint64_t lanes[kScanPoints];
       kernels::tile_scan(points, n, tile(1, t), kByteWidths[1], gates, values, lanes);
+      LeftOver left{t, {}, scratch.values.size()};
       for (std::size_t i = 0; i < n; ++i) {
-        take_up(*asking[i], t, lanes[i], values + i * kTile, k, scratch);
+        left.lanes[asking[i]] =
+            take_up(four[asking[i]], t, lanes[i], values + i * kTile, k, scratch);
       }
+      if (all_lanes(left) != 0) scratch.left.push_back(left);
     }
-    for (ByteAsked& q : four) finish(q, k, scratch);
+    for (const LeftOver& left : scratch.left) measure_left(four, left, k, scratch);
   }
 
   std::size_t near_tiles(std::span<const ByteAsked> four, const std::int32_t* most,
@@ -375,50 +381,74 @@ class ByteIndex final : public VectorIndex {
     measure(q, places, n, k, scratch);
   }
 
-  // What the long sketch leaves of a tile waits, but for the one that looks nearer than anything
-  // before: that is measured at once.
-  void take_up(ByteAsked& q, std::size_t t, std::uint64_t lanes, const std::int32_t* values,
-               std::size_t k, ByteScratch& scratch) const {
+  // Of a tile's lanes that the long sketch leaves, the one that looks nearer than anything before
+  // is measured at once. Returns the others.
+  std::uint64_t take_up(ByteAsked& q, std::size_t t, std::uint64_t lanes,
+                        const std::int32_t* values, std::size_t k, ByteScratch& scratch) const {
     if (t == q.first_tile) lanes &= ~q.first_lanes;
-    if (lanes == 0) return;
-    Waiting top{q.nearest, 0};
-    bool found = false;
-    for (; lanes != 0; lanes &= lanes - 1) {
-      const auto lane = static_cast<std::size_t>(std::countr_zero(lanes));
-      Waiting next{values[lane], static_cast<std::uint32_t>(t * kTile + lane)};
-      if (next.value > top.value) {
-        std::swap(next, top);
-        if (!std::exchange(found, true)) continue;
-      }
-      q.open.push_back(next);
-      prefetch(next.place);
+    std::size_t top = kTile;
+    for (std::uint64_t bits = lanes; bits != 0; bits &= bits - 1) {
+      const auto lane = static_cast<std::size_t>(std::countr_zero(bits));
+      if (values[lane] <= q.nearest) continue;
+      q.nearest = values[lane];
+      top = lane;
     }
-    if (!found) return;
-    q.nearest = top.value;
-    measure(q, &top.place, 1, k, scratch);
+    if (top != kTile) {
+      const auto place = static_cast<std::uint32_t>(t * kTile + top);
+      measure(q, &place, 1, k, scratch);
+      lanes &= ~(std::uint64_t{1} << top);
+    }
+    for (std::uint64_t bits = lanes; bits != 0; bits &= bits - 1) {
+      scratch.values.push_back(values[std::countr_zero(bits)]);
+    }
+    return lanes;
   }
 
-  void prefetch(std::uint32_t place) const {
-    const std::uint8_t* row = slots_[place].row;
-    for (std::size_t at = 0; at < dimension(); at += 64) __builtin_prefetch(row + at, 0, 2);
+  static std::uint64_t all_lanes(const LeftOver& left) {
+    return left.lanes[0] | left.lanes[1] | left.lanes[2] | left.lanes[3];
   }
 
-  // Measures what waits, the likeliest first, until the sketch excludes the rest.
-  void finish(ByteAsked& q, std::size_t k, ByteScratch& scratch) const {
-    std::vector<Waiting>& open = q.open;
-    const auto excluded = [&](const Waiting& w) { return w.value < q.gates[1]; };
-    std::erase_if(open, excluded);
-    if (open.size() > 2 * kMeasured) {
-      std::nth_element(open.begin(), open.begin() + kMeasured, open.end(),
-                       [](const Waiting& a, const Waiting& b) { return a.value > b.value; });
+  // All distances between the queries and the vectors of a tile that one of them needs: a block
+  // costs less than the pairs of it one by one.
+  void measure_left(std::span<ByteAsked> four, LeftOver left, std::size_t k,
+                    ByteScratch& scratch) const {
+    exclude(four, left, scratch.values.data() + left.values);
+    const std::uint8_t* queries[kScanPoints];
+    std::size_t asking[kScanPoints];
+    std::size_t n = 0;
+    for (std::size_t i = 0; i < four.size(); ++i) {
+      if (left.lanes[i] == 0) continue;
+      queries[n] = four[i].row;
+      asking[n++] = i;
     }
-    for (std::size_t i = 0; i < open.size();) {
-      std::uint32_t places[kMeasured];
-      std::size_t n = 0;
-      for (; i < open.size() && n < kMeasured; ++i) {
-        if (!excluded(open[i])) places[n++] = open[i].place;
+    const std::uint8_t* rows[kTile];
+    std::size_t lane_of[kTile];
+    std::size_t m = 0;
+    for (std::uint64_t bits = all_lanes(left); bits != 0; bits &= bits - 1, ++m) {
+      lane_of[m] = static_cast<std::size_t>(std::countr_zero(bits));
+      rows[m] = slots_[left.tile * kTile + lane_of[m]].row;
+    }
+    std::int32_t products[kScanPoints * kTile];
+    kernels::byte_products(queries, n, rows, m, dimension(), products);
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::uint64_t lanes = left.lanes[asking[i]];
+      scratch.exact += static_cast<std::uint64_t>(std::popcount(lanes));
+      bool nearer = false;
+      for (std::size_t j = 0; j < m; ++j) {
+        if ((lanes >> lane_of[j] & 1) == 0) continue;
+        nearer |=
+            found(four[asking[i]], slots_[left.tile * kTile + lane_of[j]], products[i * m + j], k);
       }
-      measure(q, places, n, k, scratch);
+      if (nearer) set_gates(four[asking[i]], k);
+    }
+  }
+
+  // What was left may be excluded by what has been measured since.
+  static void exclude(std::span<const ByteAsked> four, LeftOver& left, const std::int32_t* values) {
+    for (std::size_t i = 0; i < four.size(); ++i) {
+      for (std::uint64_t bits = left.lanes[i]; bits != 0; bits &= bits - 1) {
+        if (*values++ < four[i].gates[1]) left.lanes[i] ^= bits & (~bits + 1);
+      }
     }
   }
 
@@ -431,11 +461,14 @@ class ByteIndex final : public VectorIndex {
     scratch.exact += n;
     bool nearer = false;
     for (std::size_t i = 0; i < n; ++i) {
-      const Slot& slot = slots_[places[i]];
-      const std::int32_t distance = q.projected.norm.squares + slot.rest - 2 * products[i];
-      nearer |= insert_neighbour(q.found, {static_cast<float>(distance), slot.id}, k);
+      nearer |= found(q, slots_[places[i]], products[i], k);
     }
     if (nearer) set_gates(q, k);
+  }
+
+  static bool found(ByteAsked& q, const Slot& slot, std::int32_t product, std::size_t k) {
+    const std::int32_t distance = q.projected.norm.squares + slot.rest - 2 * product;
+    return insert_neighbour(q.found, {static_cast<float>(distance), slot.id}, k);
   }
 
   // ---- without a sketch ----------------------------------------------------------------------

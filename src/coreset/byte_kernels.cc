@@ -357,10 +357,13 @@ HWY_INLINE void product_rows(const uint8_t* const* a, const uint8_t* const* b, s
 
 void ByteProducts(const uint8_t* const* a, size_t na, const uint8_t* const* b, size_t nb, size_t d,
                   int32_t* out) {
-  constexpr int kA = kLanes >= 16 ? 4 : 2;
   size_t i = 0;
-  for (; i + kA <= na; i += kA) product_rows<kA>(a + i, b, nb, d, out + i * nb);
-  for (; i < na; ++i) product_rows<1>(a + i, b, nb, d, out + i * nb);
+#if HWY_TARGET == HWY_AVX3  // the other targets have too few registers
+  for (; i + 4 <= na; i += 4) product_rows<4>(a + i, b, nb, d, out + i * nb);
+  if (na - i == 3) return product_rows<3>(a + i, b, nb, d, out + i * nb);
+#endif
+  for (; i + 2 <= na; i += 2) product_rows<2>(a + i, b, nb, d, out + i * nb);
+  if (i < na) product_rows<1>(a + i, b, nb, d, out + i * nb);
 }
 
 ByteNorm NormOfBytes(const uint8_t* a, size_t d) {

@@ -149,8 +149,8 @@ void ByteProjection::products(const std::uint8_t* const* rows, std::size_t n, st
   kernels::byte_products(&centre, 1, rows, n, d_, dots);
   for (std::size_t i = 0; i < n; ++i) {
     out[i].norm = kernels::byte_norm(rows[i], d_);
-    lengths[i] =
-        lambda_ * (centre_squares_ + out[i].norm.squares - 256 * out[i].norm.sum - 2 * dots[i]);
+    const std::int32_t rest = out[i].norm.squares - 256 * out[i].norm.sum;  // never above zero
+    lengths[i] = lambda_ * (centre_squares_ + rest - 2 * dots[i]);
   }
 }
 

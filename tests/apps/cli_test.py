@@ -333,6 +333,23 @@ class NearestTest(CliTest):
         self.assertEqual(read_npy(self.path("i.npy")), ("<i8", (30, 4), expected))
         self.assertEqual(read_npy(self.path("d.npy"))[:2], ("<f4", (30, 4)))
 
+    def test_bytes(self):
+        dice = numpy.random.default_rng(23)
+        memory = dice.integers(0, 256, (300, 130), dtype=numpy.uint8)
+        queries = dice.integers(0, 256, (9, 130), dtype=numpy.uint8)
+        numpy.save(self.path("bm.npy"), memory)
+        numpy.save(self.path("bq.npy"), queries)
+        self.succeed("nearest", self.path("bm.npy"), self.path("bq.npy"), "--k", 2,
+                     "--out", self.path("d.npy"), "--indices", self.path("i.npy"))
+        squared = ((queries[:, None].astype(numpy.int64) - memory) ** 2).sum(2)
+        order = numpy.argsort(squared, axis=1, kind="stable")[:, :2]
+        self.assertEqual(numpy.load(self.path("i.npy")).tolist(), order.tolist())
+        expected = numpy.sqrt(numpy.take_along_axis(squared, order, 1).astype(numpy.float32))
+        self.assertEqual(numpy.load(self.path("d.npy")).tolist(), expected.tolist())
+        numpy.save(self.path("floats.npy"), queries.astype(numpy.float32))
+        self.refuse(3, "nearest", self.path("bm.npy"), self.path("floats.npy"),
+                    says=["bm.npy", "floats.npy", "uint8"])
+
     def test_more_than_there_are(self):
         result = self.as_json("nearest", self.m, self.q, "--k", 41, "--indices", self.path("i.npy"))
         self.assertIsNone(result["max_distance"])

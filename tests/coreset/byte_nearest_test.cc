@@ -147,7 +147,7 @@ std::string described(std::size_t seed, std::size_t n, std::size_t d) {
 }
 
 TEST(ByteNearest, IsBruteForce) {
-  for (std::size_t seed = 0; seed < naive::cases(200); ++seed) {
+  for (std::size_t seed = 0; seed < naive::cases(120); ++seed) {
     Dice dice(seed + 4100000);
     const std::size_t d = dice.pick<std::size_t>({1, 3, 63, 127, 128, 129, 130, 131, 512, 513});
     const std::size_t n = dice.one_in(3) ? dice.below(260) : dice.between(256, 900);
@@ -165,14 +165,15 @@ TEST(ByteNearest, IsBruteForce) {
 
 TEST(ByteNearest, IsBruteForceOfLongVectors) {
   for (const std::size_t d : {4096u, 32768u, 32769u, 70001u}) {
-    for (std::size_t kind = 0; kind < kKinds; ++kind) {
+    const std::size_t n = d > kernels::kMostExactBytes ? 9 : 260;
+    for (std::size_t kind = 0; kind<kKinds; kind += d> 4096 ? 3 : 1) {
       Dice dice(d + kind);
-      const Vectors memory = make_bytes(static_cast<Kind>(kind), 260, d, 1, 2);
+      const Vectors memory = make_bytes(static_cast<Kind>(kind), n, d, 1, 2);
       const NearestIndex index(memory.view(), naive::crew(1));
       Twin twin{d, {}};
       twin.add(memory, 0);
       check(index, twin, make_asked(memory, static_cast<Kind>(kind), 3, 1, 3, dice), dice,
-            described(kind, 260, d));
+            described(kind, n, d));
       if (HasFatalFailure()) return;
     }
   }
@@ -180,7 +181,7 @@ TEST(ByteNearest, IsBruteForceOfLongVectors) {
 
 // Few changes are appended, many make the layout anew; ids stay what they are.
 TEST(ByteNearest, FollowsAddAndDrop) {
-  for (std::size_t seed = 0; seed < naive::cases(48); ++seed) {
+  for (std::size_t seed = 0; seed < naive::cases(24); ++seed) {
     Dice dice(seed + 4200000);
     const auto kind = static_cast<Kind>(seed % kKinds);
     const std::size_t d = dice.pick<std::size_t>({3, 128, 200});
@@ -263,10 +264,10 @@ TEST(ByteNearest, MeasuresFewOfThePairs) {
 
 // The bound itself: no pair is excluded at its own distance.
 TEST(ByteProjection, NeverExcludesAVectorAtItsDistance) {
-  for (std::size_t seed = 0; seed < naive::cases(40); ++seed) {
+  for (std::size_t seed = 0; seed < naive::cases(16); ++seed) {
     Dice dice(seed + 4300000);
     const auto kind = static_cast<Kind>(seed % kKinds);
-    const std::size_t d = dice.pick<std::size_t>({128, 129, 300, 512, 5000});
+    const std::size_t d = dice.pick<std::size_t>({128, 129, 512, 2000});
     const Vectors set = make_bytes(kind, 80, d, seed, seed);
     const Vectors far = make_bytes(static_cast<Kind>(dice.below(kKinds)), 80, d, seed + 1, seed);
     std::vector<const std::uint8_t*> rows;
