@@ -244,7 +244,8 @@ void run(const SampleCommand& command) {
 void add_sample(CLI::App& app) {
   auto command = std::make_shared<SampleCommand>();
   CLI::App* sub = app.add_subcommand("sample", "Pick a subset that covers all vectors");
-  sub->add_option("points", command->points, "Vectors to pick from (.npy, float32 or float16)")
+  sub->add_option("points", command->points,
+                  "Vectors to pick from (.npy: float32, float16 or uint8)")
       ->required()
       ->type_name("Z.npy");
   sub->add_option("--count", command->count, "How many to pick")
@@ -252,7 +253,8 @@ void add_sample(CLI::App& app) {
       ->type_name("N");
   sub->add_option("--ratio", command->ratio, "Which part to pick, above 0 and at most 1")
       ->type_name("p");
-  sub->add_option("--base", command->base, "Vectors that are covered already (greedy)")
+  sub->add_option("--base", command->base,
+                  "Vectors that are covered already, uint8 if the points are (greedy)")
       ->type_name("B.npy");
   sub->add_option("--method", command->method,
                   "greedy (default), random, reservoir, herding or patchcore")

@@ -37,7 +37,7 @@ struct GreedyOptions {
 /// How many point-centre pairs each stage settled. The stages add up to points × centres, base
 /// included.
 struct GreedyStage {
-  std::string name;       ///< "lazy", "sketch 32", …, "exact"
+  std::string name;       ///< "lazy", "sketch 64", "exact"
   std::uint64_t settled;  ///< pairs that needed nothing more
 };
 
@@ -62,7 +62,8 @@ struct GreedyResult {
 /// Picks the point farthest from the base, adds it to the set, and repeats. Distances are canonical
 /// (contcore/distance.h), ties go to the lowest index, and the answer is that of the plain loop to
 /// the last bit, for any number of threads. The base may be empty (no rows). Throws Error (kInput)
-/// on values that are not finite and on dimensions that differ, kUsage on a count of zero.
+/// on values that are not finite, on dimensions that differ and on bytes mixed with floats, kUsage
+/// on a count of zero.
 ///
 /// Cost: one pass over the points to sketch them, then at the most points × picks sketch
 /// distances (on real features about half) and a few full distances for each point.

@@ -15,8 +15,8 @@
 namespace contcore {
 
 /// A .npy file of vectors, mapped into memory read-only: nothing is read before it is needed, and
-/// the file may be larger than memory. Takes C-ordered float32 or float16, little endian, of two
-/// dimensions. Movable, not copyable.
+/// the file may be larger than memory. Takes C-ordered float32 or float16, little endian, or uint8, of
+/// two dimensions. Movable, not copyable.
 class NpyVectors {
  public:
   NpyVectors() = default;
@@ -43,5 +43,6 @@ void write_npy(const std::string& path, std::span<const float> values);
 void write_npy(const std::string& path, std::span<const std::int64_t> values);
 void write_npy(const std::string& path, std::span<const float> values, std::size_t cols);
 void write_npy(const std::string& path, std::span<const std::int64_t> values, std::size_t cols);
+void write_npy(const std::string& path, std::span<const std::uint8_t> values, std::size_t cols);
 
 }  // namespace contcore

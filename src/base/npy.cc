@@ -212,12 +212,13 @@ Preamble find_header(std::string_view file, const std::string& path) {
 Scalar scalar_of(const std::string& descr, const std::string& path) {
   if (descr == "<f4") return Scalar::kFloat32;
   if (descr == "<f2") return Scalar::kFloat16;
+  if (descr == "|u1" || descr == "<u1") return Scalar::kUint8;
   if (descr == ">f4" || descr == ">f2") {
     refuse(path,
            fmt::format("the numbers are big endian ('{}'); convert with .astype('<f4')", descr));
   }
-  refuse(path, fmt::format("the numbers have type '{}', not float32 or float16; convert with "
-                           ".astype(numpy.float32)",
+  refuse(path, fmt::format("the numbers have type '{}', not float32, float16 or uint8; convert "
+                           "with .astype(numpy.float32)",
                            printable(descr)));
 }
 
@@ -250,7 +251,7 @@ VectorView vectors_in(std::string_view file, const std::string& path) {
   const Scalar scalar = scalar_of(header.descr, path);
   check_shape(header, path);
 
-  const std::size_t width = scalar == Scalar::kFloat32 ? 4 : 2;
+  const std::size_t width = bytes_of(scalar);
   const std::uint64_t rows = header.shape[0];
   const std::uint64_t cols = header.shape[1];
   const std::size_t there = file.size() - preamble.data_offset;
@@ -357,6 +358,10 @@ void write_npy(const std::string& path, std::span<const float> values, std::size
 
 void write_npy(const std::string& path, std::span<const std::int64_t> values, std::size_t cols) {
   write_array(path, "<i8", shape_of(path, values.size(), cols), values.data(), values.size_bytes());
+}
+
+void write_npy(const std::string& path, std::span<const std::uint8_t> values, std::size_t cols) {
+  write_array(path, "|u1", shape_of(path, values.size(), cols), values.data(), values.size_bytes());
 }
 
 }  // namespace contcore

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "coreset/directions.h"
 #include "coreset/sketch.h"
 
 namespace contcore {

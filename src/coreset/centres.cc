@@ -1,35 +1,40 @@
 #include "coreset/centres.h"
 
-#include <algorithm>
+#include <cstring>
 
 namespace contcore {
 
-void Centres::add(const VectorView& vectors, std::size_t i, const float* sketch) {
-  const std::size_t c = entries_.size();
-  const std::size_t levels = sketch_->levels();
-  entries_.push_back(vectors.part(i, 1));
-  if (levels == 0) return;
-  if (c % kChunk == 0) {
-    tiles_.emplace_back(kChunkTiles, kernels::tile_floats(sketch_->width(0)));
-    sketches_.emplace_back(kChunk, sketch_->row_floats());
+std::int32_t put_in_tile(const std::uint8_t* sketch, std::size_t width, std::size_t lane,
+                         std::uint8_t* tile) {
+  std::int32_t sum = 0;
+  for (std::size_t j = 0; j < width; j += 4) {
+    std::uint8_t steps[4];
+    for (std::size_t i = 0; i < 4; ++i) {
+      steps[i] = sketch[j + i] ^ 0x80;  // k + 128 to k
+      sum += sketch[j + i] - 128;
+    }
+    std::memcpy(tile + j * kernels::kTile + 4 * lane, steps, 4);
   }
-  std::copy(sketch, sketch + sketch_->row_floats(), sketches_.back().row(c % kChunk));
-  terms_.resize(levels);
-  for (std::size_t level = 0; level < levels; ++level) {
-    terms_[level].push_back({sketch_->r(sketch, level), sketch_->half_norm(level, sketch)});
-  }
-  const std::size_t width = sketch_->width(0);
-  float* lane = tiles_.back().row(c % kChunk / kernels::kTile) + c % kernels::kTile;
-  for (std::size_t j = 0; j < width; ++j) lane[j * kernels::kTile] = sketch[j];
-  lane[width * kernels::kTile] = terms_[0][c].r;
-  lane[(width + 1) * kernels::kTile] = terms_[0][c].half_norm;
+  return sum;
 }
 
-std::size_t Centres::bytes_each(std::size_t first_width, std::size_t levels,
-                                std::size_t row_floats) {
-  // the lists grow by doubling: twice what they hold
-  return 2 * (sizeof(VectorView) + levels * sizeof(LevelTerms)) +
-         (first_width + 2 + row_floats) * sizeof(float);
+void Centres::add(const VectorView& vectors, std::size_t i, const std::uint8_t* sketch) {
+  const std::size_t c = entries_.size();
+  entries_.push_back({vectors.part(i, 1), sketch, sketch_->half_norm(sketch)});
+  const std::size_t width = sketch_->width();
+  if (width == 0) return;
+  if (c % kChunk == 0) {
+    tiles_.emplace_back(kChunkTiles, kernels::step_tile_bytes(width), Scalar::kUint8);
+  }
+  const std::size_t lane = c % kernels::kTile;
+  std::uint8_t* tile = tiles_.back().byte_row(c % kChunk / kernels::kTile);
+  const std::int32_t h = entries_.back().half_norm - 128 * put_in_tile(sketch, width, lane, tile);
+  std::memcpy(tile + width * kernels::kTile + 4 * lane, &h, sizeof(h));
+}
+
+std::size_t Centres::bytes_each(std::size_t width) {
+  // the list grows by doubling: twice what it holds
+  return 2 * sizeof(Entry) + width + sizeof(std::int32_t);
 }
 
 }  // namespace contcore

@@ -27,6 +27,13 @@ void check(VectorView a, const std::string& name_a, VectorView b, const std::str
     throw Error(Error::Kind::kInput, fmt::format("the {} has {} dimensions, but the {} has {}",
                                                  name_a, a.cols, name_b, b.cols));
   }
+  if ((a.scalar == Scalar::kUint8) != (b.scalar == Scalar::kUint8)) {
+    const bool bytes = a.scalar == Scalar::kUint8;
+    throw Error(
+        Error::Kind::kInput,
+        fmt::format("the {} holds {}, but the {} {}; give both as uint8 or both as float32", name_a,
+                    bytes ? "bytes" : "floats", name_b, bytes ? "floats" : "bytes"));
+  }
   if (a.cols == 0) {
     throw Error(Error::Kind::kInput,
                 fmt::format("the {} and the {} have vectors of 0 dimensions", name_a, name_b));

@@ -10,7 +10,7 @@
 //
 // In: points, base and options. Out: picks, radii and what they took. Fails: input that cannot be
 // used, a memory limit that is too small, a caller that says stop. The steps are in greedy_budget
-// (the sketch's widths), greedy_bounds (before any full vector is read), greedy_update (1) and
+// (the sketch's width), greedy_bounds (before any full vector is read), greedy_update (1) and
 // greedy_survivors (2), all on the state in greedy_state.h; here are the rounds.
 #include "coreset/greedy.h"
 
@@ -69,9 +69,8 @@ class GreedySampler {
   void prepare(const std::vector<float>* initial) {
     const VectorView& points = state_.points;
     const VectorView& base = state_.base;
-    state_.sketch =
-        Sketch(points, base,
-               tuning_.widths ? *tuning_.widths : greedy_widths(points, base, options_), compute_);
+    const std::size_t width = tuning_.width ? *tuning_.width : greedy_width(points, base, options_);
+    state_.sketch = StepSketch(points, base, width, compute_);
     const bool from_mean =
         base.rows == 0 && initial == nullptr && options_.start == GreedyOptions::Start::kMean;
     std::vector<float> mean;
@@ -80,9 +79,9 @@ class GreedySampler {
     state_.bound.assign(points.rows, kInfinity);
     state_.seen.assign(points.rows, static_cast<std::uint32_t>(base.rows));
     state_.base_seen.assign(base.rows > 0 ? points.rows : 0, 0);
-    state_.pending.assign(state_.sketch.levels() > 0 ? points.rows : 0, kNothingPending);
+    state_.pending.assign(state_.sketch.width() > 0 ? points.rows : 0, kNothingPending);
     for (std::size_t i = 0; i < base.rows; ++i) {
-      state_.centres.add(base, i, state_.base_sketches.row(i));
+      state_.centres.add(base, i, state_.base_sketches.byte_row(i));
     }
     if (initial != nullptr) {
       state_.bound = *initial;
@@ -97,7 +96,7 @@ class GreedySampler {
   void embed(std::vector<float>* mean) {
     const auto d = static_cast<double>(state_.points.cols);
     const auto rows = static_cast<double>(state_.points.rows);
-    const double embed_cost = rows * d * (static_cast<double>(state_.sketch.total_width()) + 32);
+    const double embed_cost = rows * d * (static_cast<double>(state_.sketch.width()) + 32);
     const double pick_cost = rows * (static_cast<double>(count_) * 32 + 32 * d);
     prepared_ = embed_cost / (embed_cost + pick_cost);
     Progress progress;
@@ -145,7 +144,7 @@ class GreedySampler {
   // sketch go to all points in one pass each, and the full vectors wait until there are more
   // centres.
   void sweep() {
-    if (state_.sketch.levels() == 0) return;
+    if (state_.sketch.width() == 0) return;
     const std::size_t base = state_.base.rows;
     for (; swept_base_ < std::min(kSweptBase, base); ++swept_base_) {
       bound_by_centre(state_, swept_base_, compute_);
@@ -173,7 +172,7 @@ class GreedySampler {
 
   void update_active(float threshold) {
     order_active();
-    dense_ = state_.sketch.levels() == 0 || (tuning_.adaptive && sketch_fails());
+    dense_ = state_.sketch.width() == 0 || (tuning_.adaptive && sketch_fails());
     const std::size_t blocks = (ordered_.size() + kernels::kScanPoints - 1) / kernels::kScanPoints;
     constexpr std::size_t kBlocksEach = 8;
     compute_.threads().run(
@@ -193,8 +192,9 @@ class GreedySampler {
   void prefetch(std::size_t first) const {
     const std::size_t end = std::min(ordered_.size(), first + kernels::kScanPoints);
     for (std::size_t i = first; i < end; ++i) {
-      const float* row = state_.sketches.row(ordered_[i]);
-      for (std::size_t at = 0; at < state_.sketches.cols(); at += 16) __builtin_prefetch(row + at);
+      const std::uint8_t* row = state_.sketches.byte_row(ordered_[i]);
+      __builtin_prefetch(row);
+      __builtin_prefetch(row + state_.sketches.cols() - 1);
       __builtin_prefetch(&state_.seen[ordered_[i]]);
       __builtin_prefetch(&state_.bound[ordered_[i]]);
       if (!state_.pending.empty()) __builtin_prefetch(&state_.pending[ordered_[i]]);
@@ -221,10 +221,11 @@ class GreedySampler {
   bool sketch_fails() {
     if (++rounds_ % 16 == 0) return false;
     const PairCounts& c = last_counts_;
-    const double full = static_cast<double>(state_.points.cols) / 1024;
+    const double full =
+        static_cast<double>(state_.points.cols * bytes_of(state_.points.scalar)) / 4096;
     const double pairs = static_cast<double>(c.scanned);
     const double sketched =
-        pairs + 8.0 * static_cast<double>(c.passed[0]) +
+        0.3 * pairs + 6.0 * static_cast<double>(c.passed) +
         full * (60.0 * static_cast<double>(c.exact) + 500.0 * static_cast<double>(c.touched));
     const double dense = full * (30.0 * pairs + 500.0 * static_cast<double>(last_active_));
     return sketched > dense;
@@ -260,13 +261,9 @@ class GreedySampler {
     const std::uint64_t all =
         static_cast<std::uint64_t>(state_.points.rows) * state_.centres.size();
     state_.result.stages.push_back({"lazy", all - total_.scanned - total_.dense});
-    std::uint64_t open = total_.scanned;
-    for (std::size_t level = 0; level < state_.sketch.levels(); ++level) {
-      const bool last = level + 1 == state_.sketch.levels();
-      const std::uint64_t left = last ? total_.exact : total_.passed[level];
+    if (state_.sketch.width() > 0) {
       state_.result.stages.push_back(
-          {fmt::format("sketch {}", state_.sketch.width(level)), open - left});
-      open = left;
+          {fmt::format("sketch {}", state_.sketch.width()), total_.scanned - total_.exact});
     }
     state_.result.stages.push_back({"exact", total_.exact + total_.dense});
     state_.result.full_distances = total_.full;
@@ -306,6 +303,14 @@ void check_input(VectorView points, VectorView base, const GreedyOptions& option
   if (base.rows > 0 && base.cols != points.cols) {
     fail(Error::Kind::kInput, fmt::format("{} has {} dimensions, but {} has {}", options.base_name,
                                           base.cols, options.points_name, points.cols));
+  }
+  const bool bytes = points.scalar == Scalar::kUint8;
+  if (base.rows > 0 && bytes != (base.scalar == Scalar::kUint8)) {
+    fail(Error::Kind::kInput,
+         fmt::format("{} holds {}, but {} {}; give both as uint8, with the same scale, or both as "
+                     "float32",
+                     options.points_name, bytes ? "bytes (uint8)" : "floats", options.base_name,
+                     bytes ? "floats" : "bytes (uint8)"));
   }
   if (points.rows + base.rows >= std::numeric_limits<std::uint32_t>::max()) {
     fail(Error::Kind::kInput, fmt::format("{}: more than 4 billion vectors", options.points_name));

@@ -10,8 +10,8 @@
 namespace contcore {
 
 struct GreedyTuning {
-  /// The sketch's widths; nothing: chosen by size and memory limit; empty: no sketch.
-  std::optional<std::vector<std::size_t>> widths;
+  /// The sketch's width; nothing: chosen by size and memory limit; 0: no sketch.
+  std::optional<std::size_t> width;
   /// How many points a round brings up to date; 0: chosen by size.
   std::size_t round = 0;
   /// Whether to fall back to blocks of full distances where the sketch does not pay.

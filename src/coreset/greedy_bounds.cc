@@ -9,7 +9,7 @@ namespace contcore {
 namespace {
 
 float squared_norm(const GreedyState& state, std::size_t i) {
-  return state.sketch.norm(state.sketches.row(i));
+  return state.sketch.tail(state.sketches.byte_row(i)).squared_distance;
 }
 
 // An upper bound of the canonical squared distance of two vectors, one `away` from the sketch's
@@ -58,22 +58,24 @@ void bound_by_triangle(GreedyState& state, std::size_t first) {
 
 void bound_by_centre(GreedyState& state, std::size_t c, Compute& compute) {
   constexpr std::size_t kBlock = 4096;
-  const std::size_t last = state.sketch.levels() - 1;
-  const float* centre = state.centres.sketch_of(c);
-  const float r = state.sketch.r(centre, last);
-  const float norm = state.sketch.norm(centre);
-  compute.threads().run(
-      (state.points.rows + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
-        const std::size_t end = std::min(state.points.rows, (block + 1) * kBlock);
-        for (std::size_t i = block * kBlock; i < end; ++i) {
-          const float* row = state.sketches.row(i);
-          float dot = 0;
-          kernels::add_dots(row, &centre, 1, 0, state.sketch.total_width(), &dot);
-          dot += r * state.sketch.r(row, last);
-          if (state.sketch.norm(row) + norm - 2 * dot >= state.bound[i]) continue;
-          state.bound[i] = std::min(state.bound[i], state.sketch.upper(last, row, centre, dot));
-        }
-      });
+  constexpr std::size_t kRows = 64;
+  const std::uint8_t* centre = state.centres.sketch_of(c);
+  compute.threads().run((state.points.rows + kBlock - 1) / kBlock,
+                        [&](std::size_t block, std::size_t) {
+                          const std::size_t end = std::min(state.points.rows, (block + 1) * kBlock);
+                          for (std::size_t first = block * kBlock; first < end; first += kRows) {
+                            const std::size_t n = std::min(kRows, end - first);
+                            const std::uint8_t* rows[kRows];
+                            std::int32_t dots[kRows];
+                            for (std::size_t i = 0; i < n; ++i)
+                              rows[i] = state.sketches.byte_row(first + i);
+                            kernels::step_dots(centre, rows, n, state.sketch.width(), dots);
+                            for (std::size_t i = 0; i < n; ++i) {
+                              float& bound = state.bound[first + i];
+                              bound = std::min(bound, state.sketch.upper(rows[i], centre, dots[i]));
+                            }
+                          }
+                        });
 }
 
 }  // namespace contcore

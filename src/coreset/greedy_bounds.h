@@ -17,7 +17,7 @@ std::size_t farthest_from_mean(const GreedyState& state, const std::vector<float
 void bound_by_triangle(GreedyState& state, std::size_t first);
 
 /// Lowers the bounds of all points to what the sketch says of their distance to centre c. The
-/// sketch must have levels.
+/// sketch must have a width.
 void bound_by_centre(GreedyState& state, std::size_t c, Compute& compute);
 
 }  // namespace contcore

@@ -2,17 +2,16 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include "contcore/greedy.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
 
-/// In: what is to be sampled and the options' memory limit. Out: the widths of the sketch's levels,
-/// none for no sketch. Wider sketches settle more pairs and take longer to make; a limit on memory
-/// narrows them. Throws Error (kInput) if the limit is too small even without a sketch.
-std::vector<std::size_t> greedy_widths(const VectorView& points, const VectorView& base,
-                                       const GreedyOptions& options);
+/// In: what is to be sampled and the options' memory limit. Out: the sketch's width, 0 for no
+/// sketch. Wider sketches settle more pairs and take longer to make; a limit on memory narrows
+/// them. Throws Error (kInput) if the limit is too small even without a sketch.
+std::size_t greedy_width(const VectorView& points, const VectorView& base,
+                         const GreedyOptions& options);
 
 }  // namespace contcore

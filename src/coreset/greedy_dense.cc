@@ -12,29 +12,24 @@ void scan_dense(GreedyState& state, const std::uint32_t* ids, std::size_t n,
                 std::vector<std::uint32_t>& seen, std::size_t end, float threshold,
                 GreedyWorker& worker) {
   const std::size_t d = state.points.cols;
-  worker.point_scratch.resize(kernels::kScanPoints * d);
-  worker.centre_scratch.resize(kDenseBlock * d);
-  worker.centre_rows.resize(kDenseBlock);
   worker.distances.resize(kernels::kScanPoints * kDenseBlock);
   std::size_t from = end;
   for (std::size_t i = 0; i < n; ++i) from = std::min<std::size_t>(from, seen[ids[i]]);
   for (; from < end; from += kDenseBlock) {
     const std::size_t stop = std::min(end, from + kDenseBlock);
-    const float* rows[kernels::kScanPoints];
+    worker.points.reset(d, kernels::kScanPoints);
     std::uint32_t open[kernels::kScanPoints];
     std::size_t taken = 0;
     for (std::size_t i = 0; i < n; ++i) {
       if (seen[ids[i]] >= stop || state.bound[ids[i]] < threshold) continue;
-      rows[taken] = state.points.row(ids[i], worker.point_scratch.data() + taken * d);
+      worker.points.add(state.points, ids[i]);
       open[taken++] = ids[i];
     }
     if (taken == 0) continue;
     const std::size_t width = stop - from;
-    for (std::size_t c = 0; c < width; ++c) {
-      worker.centre_rows[c] = state.centres.row(from + c, worker.centre_scratch.data() + c * d);
-    }
-    kernels::squared_distances(rows, taken, worker.centre_rows.data(), width, d,
-                               worker.distances.data());
+    worker.centres.reset(d, kDenseBlock);
+    for (std::size_t c = from; c < stop; ++c) worker.centres.add(state.centres.vector(c), 0);
+    worker.points.measure(worker.centres, worker.distances.data());
     worker.counts.full += taken * width;
     for (std::size_t i = 0; i < taken; ++i) {
       worker.counts.dense += stop - std::max<std::size_t>(from, seen[open[i]]);

@@ -13,22 +13,23 @@
 #include "contcore/vectors.h"
 #include "coreset/centres.h"
 #include "coreset/kernels.h"
-#include "coreset/sketch.h"
+#include "coreset/row_batch.h"
+#include "coreset/step_sketch.h"
 
 namespace contcore {
 
 /// Point-centre pairs looked at, and how far each got.
 struct PairCounts {
   std::uint64_t scanned = 0;
-  std::array<std::uint64_t, kMaxLevels> passed{};  ///< what each level of the sketch left open
-  std::uint64_t touched = 0;                       ///< points whose full vector was read
-  std::uint64_t exact = 0;                         ///< full distances after the sketch
-  std::uint64_t dense = 0;                         ///< full distances without it
-  std::uint64_t full = 0;                          ///< full distances, each time one was computed
+  std::uint64_t passed = 0;   ///< what the sketch left open when it was scanned
+  std::uint64_t touched = 0;  ///< points whose full vector was read
+  std::uint64_t exact = 0;    ///< full distances after the sketch
+  std::uint64_t dense = 0;    ///< full distances without it
+  std::uint64_t full = 0;     ///< full distances, each time one was computed
 
   void add(const PairCounts& other) {
     scanned += other.scanned;
-    for (std::size_t i = 0; i < kMaxLevels; ++i) passed[i] += other.passed[i];
+    passed += other.passed;
     touched += other.touched;
     exact += other.exact;
     dense += other.dense;
@@ -45,12 +46,12 @@ inline constexpr PendingCentres kNothingPending = {kNoCentre, kNoCentre, kNoCent
 /// The bound of a point that was picked.
 inline constexpr float kPicked = -1;
 
-/// The centres that the cascade leaves open for one point, with their dot products so far.
+/// The centres that the cascade leaves open for one point.
 struct OpenCentres {
   std::vector<std::uint32_t> centre;
-  std::vector<const float*> y;
-  std::vector<float> dot;
-  std::vector<float> acc;          ///< the last level's test value: the larger, the nearer
+  std::vector<const std::uint8_t*> sketch;
+  std::vector<std::int32_t> dot;
+  std::vector<std::int32_t> acc;   ///< the test's value: the larger, the nearer
   std::vector<std::size_t> order;  ///< by acc, decreasing
 };
 
@@ -58,9 +59,8 @@ struct OpenCentres {
 struct alignas(64) GreedyWorker {
   PairCounts counts;
   std::array<OpenCentres, kernels::kScanPoints> open;
-  std::vector<float> point_scratch;
-  std::vector<float> centre_scratch;
-  std::vector<const float*> centre_rows;
+  RowBatch points;
+  RowBatch centres;
   std::vector<float> distances;
 };
 
@@ -71,7 +71,7 @@ struct GreedyState {
 
   VectorView points;
   VectorView base;
-  Sketch sketch;
+  StepSketch sketch;
   Vectors sketches;                      ///< of the points
   Vectors base_sketches;                 ///< of the base
   Centres centres{sketch};               ///< the base, then the picks
@@ -85,7 +85,7 @@ struct GreedyState {
   void pick(std::size_t i, float squared_radius) {
     result.picks.push_back(static_cast<std::int64_t>(i));
     result.radii.push_back(std::sqrt(squared_radius));
-    centres.add(points, i, sketches.row(i));
+    centres.add(points, i, sketches.byte_row(i));
     bound[i] = kPicked;
   }
 };

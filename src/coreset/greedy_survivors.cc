@@ -28,7 +28,7 @@ bool SurvivorSampler::sample(const std::vector<std::uint32_t>& survivors, float 
     }
     state_.pick(survivors[slot], value_[slot]);
     value_[slot] = kPicked;
-    gate_[slot] = kInfinity;
+    gate_[slot] = StepSketch::kShut;
     compare_newest(threshold);
     if (state_.result.picks.size() % 256 == 0) report();
   }
@@ -50,25 +50,28 @@ void SurvivorSampler::fill_slots() {
   const std::size_t n = survivors_->size();
   const std::size_t tiles = (n + kernels::kTile - 1) / kernels::kTile;
   value_.assign(tiles * kernels::kTile, kPicked);
-  gate_.assign(tiles * kernels::kTile, kInfinity);
+  gate_.assign(tiles * kernels::kTile, StepSketch::kShut);
+  offset_.assign(tiles * kernels::kTile, 0);
   tile_max_.assign(tiles, 0.0f);
   tile_seen_.assign(tiles, kAlive);
-  const bool sketched = state_.sketch.levels() > 0;
-  const std::size_t width = sketched ? state_.sketch.width(0) : 0;
-  if (sketched) tiles_.resize(tiles * kernels::tile_floats(width), 0.0f);
+  const bool sketched = state_.sketch.width() > 0;
+  const std::size_t width = state_.sketch.width();
+  if (sketched) tiles_.resize(tiles * kernels::step_tile_bytes(width), 0);
   for (std::size_t s = 0; s < n; ++s) {
     const std::uint32_t i = (*survivors_)[s];
     value_[s] = state_.bound[i];
     if (sketched) {
-      float* lane =
-          tiles_.data() + s / kernels::kTile * kernels::tile_floats(width) + s % kernels::kTile;
-      const float* row = state_.sketches.row(i);
-      for (std::size_t j = 0; j < width; ++j) lane[j * kernels::kTile] = row[j];
-      lane[width * kernels::kTile] = state_.sketch.r(row, 0);
-      gate_[s] = state_.sketch.gate(0, row, state_.sketch.reach(value_[s]));
+      std::uint8_t* tile = tiles_.data() + s / kernels::kTile * kernels::step_tile_bytes(width);
+      offset_[s] = 128 * put_in_tile(state_.sketches.byte_row(i), width, s % kernels::kTile, tile);
+      set_gate(s);
     }
   }
   for (std::size_t t = 0; t < tiles; ++t) refresh_tile(t);
+}
+
+void SurvivorSampler::set_gate(std::size_t slot) {
+  const std::uint8_t* row = state_.sketches.byte_row((*survivors_)[slot]);
+  gate_[slot] = state_.sketch.gate(row, state_.sketch.reach(value_[slot])) + offset_[slot];
 }
 
 void SurvivorSampler::refresh_tile(std::size_t t) {
@@ -89,14 +92,14 @@ void SurvivorSampler::compare_newest(float threshold) {
   const std::size_t c = state_.centres.size() - 1;
   PairCounts& counts = state_.workers[0].counts;
   scan_tiles(c, threshold, counts);
-  if (!dense_) filter_by_level(c, counts);
+  if (!dense_) counts.passed += near_.size();
   measure_near(c);
   (dense_ ? counts.dense : counts.exact) += near_.size();
   counts.full += near_.size();
   lower_values();
 }
 
-// The slots that the sketch's first level leaves open.
+// The slots that the sketch leaves open.
 void SurvivorSampler::scan_tiles(std::size_t c, float threshold, PairCounts& counts) {
   near_.clear();
   for (std::size_t t = 0; t < tile_max_.size(); ++t) {
@@ -108,11 +111,10 @@ void SurvivorSampler::scan_tiles(std::size_t c, float threshold, PairCounts& cou
     }
     std::uint64_t bits = ~std::uint64_t{0};
     if (!dense_) {
-      const float* sketch = state_.centres.sketch_of(c);
-      const Centres::LevelTerms& terms = state_.centres.terms(c, 0);
-      bits = kernels::scan_tile(sketch, terms.r, terms.half_norm,
-                                tiles_.data() + t * kernels::tile_floats(state_.sketch.width(0)),
-                                gate_.data() + t * kernels::kTile, state_.sketch.width(0));
+      const std::size_t width = state_.sketch.width();
+      bits = kernels::scan_step_tile(state_.centres.sketch_of(c), state_.centres.half_norm(c),
+                                     tiles_.data() + t * kernels::step_tile_bytes(width),
+                                     gate_.data() + t * kernels::kTile, width);
       const float* values = value_.data() + t * kernels::kTile;
       counts.scanned += static_cast<std::uint64_t>(
           std::count_if(values, values + kernels::kTile, [](float v) { return v >= 0; }));
@@ -129,40 +131,10 @@ void SurvivorSampler::lower_values() {
     const std::uint32_t s = near_[i];
     if (near_distance_[i] >= value_[s]) continue;
     value_[s] = near_distance_[i];
-    if (state_.sketch.levels() > 0) {
-      gate_[s] = state_.sketch.gate(0, state_.sketches.row((*survivors_)[s]),
-                                    state_.sketch.reach(value_[s]));
-    }
+    if (state_.sketch.width() > 0) set_gate(s);
   }
   for (std::size_t t = 0; t < tile_max_.size(); ++t) {
     if (tile_seen_[t] == kAlive) refresh_tile(t);
-  }
-}
-
-// The wider levels of the sketch, for the newest centre and the survivors near it.
-void SurvivorSampler::filter_by_level(std::size_t c, PairCounts& counts) {
-  counts.passed[0] += near_.size();
-  near_dot_.assign(near_.size(), 0.0f);
-  for (std::size_t level = 1; level < state_.sketch.levels(); ++level) {
-    near_y_.resize(near_.size());
-    for (std::size_t i = 0; i < near_.size(); ++i) {
-      near_y_[i] = state_.sketches.row((*survivors_)[near_[i]]);
-    }
-    const std::size_t from = level == 1 ? 0 : state_.sketch.width(level - 1);
-    kernels::add_dots(state_.centres.sketch_of(c), near_y_.data(), near_.size(), from,
-                      state_.sketch.width(level), near_dot_.data());
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < near_.size(); ++i) {
-      const Centres::LevelTerms& terms = state_.centres.terms(c, level);
-      const float acc =
-          near_dot_[i] + state_.sketch.r(near_y_[i], level) * terms.r + terms.half_norm;
-      if (acc < state_.sketch.gate(level, near_y_[i], state_.sketch.reach(value_[near_[i]])))
-        continue;
-      near_[kept] = near_[i];
-      near_dot_[kept++] = near_dot_[i];
-    }
-    near_.resize(kept);
-    counts.passed[level] += kept;
   }
 }
 
@@ -170,20 +142,15 @@ void SurvivorSampler::measure_near(std::size_t c) {
   constexpr std::size_t kBatch = 16;
   const std::size_t d = state_.points.cols;
   near_distance_.resize(near_.size());
-  centre_scratch_.resize(d);
-  const float* centre = state_.centres.row(c, centre_scratch_.data());
+  newest_.reset(d, 1);
+  newest_.add(state_.centres.vector(c), 0);
   const auto measure = [&](std::size_t item, std::size_t w) {
-    GreedyWorker& worker = state_.workers[w];
+    RowBatch& batch = state_.workers[w].points;
     const std::size_t first = item * kBatch;
     const std::size_t n = std::min(kBatch, near_.size() - first);
-    worker.centre_scratch.resize(kBatch * d);
-    worker.centre_rows.resize(kBatch);
-    for (std::size_t i = 0; i < n; ++i) {
-      worker.centre_rows[i] =
-          state_.points.row((*survivors_)[near_[first + i]], worker.centre_scratch.data() + i * d);
-    }
-    kernels::squared_distances(&centre, 1, worker.centre_rows.data(), n, d,
-                               near_distance_.data() + first);
+    batch.reset(d, kBatch);
+    for (std::size_t i = 0; i < n; ++i) batch.add(state_.points, (*survivors_)[near_[first + i]]);
+    newest_.measure(batch, near_distance_.data() + first);
   };
   const std::size_t items = (near_.size() + kBatch - 1) / kBatch;
   if (items >= 4) {

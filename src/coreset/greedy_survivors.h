@@ -32,7 +32,7 @@ class SurvivorSampler {
   std::size_t farthest_slot() const;
   void compare_newest(float threshold);
   void scan_tiles(std::size_t c, float threshold, PairCounts& counts);
-  void filter_by_level(std::size_t c, PairCounts& counts);
+  void set_gate(std::size_t slot);
   void measure_near(std::size_t c);
   void lower_values();
 
@@ -42,17 +42,16 @@ class SurvivorSampler {
   bool dense_ = false;
 
   // A slot is a survivor; slots stand in tiles.
-  std::vector<float> tiles_;  // the sketch's first level
+  std::vector<std::uint8_t> tiles_;  // the sketches
   std::vector<float> value_;
-  std::vector<float> gate_;
+  std::vector<std::int32_t> gate_;    // as kernels::scan_step_tile takes them
+  std::vector<std::int32_t> offset_;  // which is by so much above the sketch's own
   std::vector<float> tile_max_;
   std::vector<std::uint32_t> tile_seen_;  // kAlive, or the centres seen when it fell below
 
   std::vector<std::uint32_t> near_;  // slots that the newest centre may be nearest to
-  std::vector<float> near_dot_;
-  std::vector<const float*> near_y_;
   std::vector<float> near_distance_;
-  std::vector<float> centre_scratch_;
+  RowBatch newest_;
 };
 
 }  // namespace contcore

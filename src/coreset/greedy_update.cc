@@ -37,7 +37,7 @@ class SketchUpdate {
   // A point while it is compared.
   struct Point {
     std::uint32_t id = 0;
-    const float* sketch = nullptr;
+    const std::uint8_t* sketch = nullptr;
     float best = 0;
     double reach = 0;  // of the sketch, for that best
     PendingCentres pending = kNothingPending;
@@ -55,16 +55,14 @@ class SketchUpdate {
   void compare_chunk(Point* points, std::size_t n, std::vector<std::uint32_t>& seen,
                      const Chunk& chunk, float threshold, GreedyWorker& worker) const;
   bool filter(Point& p, float threshold, OpenCentres& open, PairCounts& counts) const;
-  std::size_t filter_by_level(const Point& p, OpenCentres& open, std::size_t fresh,
-                              PairCounts& counts) const;
+  void filter_by_sketch(const Point& p, OpenCentres& open) const;
   bool refine(Point& p, float threshold, const OpenCentres& open, PairCounts& counts,
               GreedyWorker& worker) const;
   bool set_pending(Point& p, const OpenCentres& open, std::size_t k) const;
   bool leave_pending(Point& p, float threshold, const OpenCentres& open) const;
   void lower_best(Point& p, float best) const;
   void resolve(Point& p, GreedyWorker& worker) const;
-  float nearest_of(const float* row, const std::uint32_t* centres, std::size_t n,
-                   GreedyWorker& worker) const;
+  float nearest_of(const std::uint32_t* centres, std::size_t n, GreedyWorker& worker) const;
 
   GreedyState& state_;
 };
@@ -72,7 +70,7 @@ class SketchUpdate {
 SketchUpdate::Point SketchUpdate::load(std::uint32_t i) const {
   Point p;
   p.id = i;
-  p.sketch = state_.sketches.row(i);
+  p.sketch = state_.sketches.byte_row(i);
   p.best = state_.bound[i];
   p.pending = state_.pending[i];
   p.reach = state_.sketch.reach(p.best);
@@ -100,13 +98,11 @@ void SketchUpdate::update(const std::uint32_t* ids, std::size_t n, float thresho
 void SketchUpdate::scan_centres(Point* points, std::size_t n, std::vector<std::uint32_t>& seen,
                                 std::size_t end, float threshold, GreedyWorker& worker) const {
   std::array<std::uint64_t, kernels::kScanPoints * Centres::kChunkTiles> masks;
-  const float* y[kernels::kScanPoints];
-  float r[kernels::kScanPoints];
-  float gate[kernels::kScanPoints];
+  const std::uint8_t* sketches[kernels::kScanPoints];
+  std::int32_t gate[kernels::kScanPoints];
   std::size_t from = end;
   for (std::size_t i = 0; i < n; ++i) {
-    y[i] = points[i].sketch;
-    r[i] = state_.sketch.r(points[i].sketch, 0);
+    sketches[i] = points[i].sketch;
     if (points[i].best >= threshold) from = std::min<std::size_t>(from, seen[points[i].id]);
   }
   for (std::size_t tile = from / kernels::kTile; tile * kernels::kTile < end;) {
@@ -119,15 +115,14 @@ void SketchUpdate::scan_centres(Point* points, std::size_t n, std::vector<std::u
     bool open = false;
     for (std::size_t i = 0; i < n; ++i) {
       open |= points[i].best >= threshold;
-      gate[i] = points[i].best >= threshold
-                    ? state_.sketch.gate(0, points[i].sketch, points[i].reach)
-                    : kInfinity;
+      gate[i] = points[i].best >= threshold ? state_.sketch.gate(points[i].sketch, points[i].reach)
+                                            : StepSketch::kShut;
     }
     if (!open) return;
-    kernels::scan(y, r, gate, n,
-                  state_.centres.tiles(tile / Centres::kChunkTiles) +
-                      within * kernels::tile_floats(state_.sketch.width(0)),
-                  tiles, state_.sketch.width(0), masks.data());
+    kernels::scan_steps(sketches, gate, n,
+                        state_.centres.tiles(tile / Centres::kChunkTiles) +
+                            within * kernels::step_tile_bytes(state_.sketch.width()),
+                        tiles, state_.sketch.width(), masks.data());
     compare_chunk(points, n, seen, {tile, tiles, end, masks.data()}, threshold, worker);
     tile += tiles;
   }
@@ -174,17 +169,17 @@ void SketchUpdate::compare_chunk(Point* points, std::size_t n, std::vector<std::
   }
 }
 
-// The sketch's part of the cascade for one point. Returns whether that is all for now: otherwise
-// the candidates left need full distances.
+// What the sketch says of one point's candidates. Returns whether that is all for now: otherwise
+// those left need full distances.
 bool SketchUpdate::filter(Point& p, float threshold, OpenCentres& open, PairCounts& counts) const {
-  const std::size_t fresh = open.centre.size();
-  counts.passed[0] += fresh;
-  if (fresh == 0) return true;
+  counts.passed += open.centre.size();
+  if (open.centre.empty()) return true;
   for (const std::uint32_t c : p.pending) {
     if (c != kNoCentre) open.centre.push_back(c);
   }
-  const std::size_t n = filter_by_level(p, open, fresh, counts);
+  filter_by_sketch(p, open);
   p.pending = kNothingPending;
+  const std::size_t n = open.centre.size();
   open.order.resize(n);
   for (std::size_t i = 0; i < n; ++i) open.order[i] = i;
   if (n > 1) {
@@ -199,13 +194,12 @@ bool SketchUpdate::filter(Point& p, float threshold, OpenCentres& open, PairCoun
 // wait to be kept as pending: the point then has not seen these candidates.
 bool SketchUpdate::refine(Point& p, float threshold, const OpenCentres& open, PairCounts& counts,
                           GreedyWorker& worker) const {
-  const std::size_t last = state_.sketch.levels() - 1;
   const std::size_t n = open.order.size();
-  worker.point_scratch.resize(state_.points.cols);
-  const float* row = state_.points.row(p.id, worker.point_scratch.data());
+  worker.points.reset(state_.points.cols, 1);
+  worker.points.add(state_.points, p.id);
   ++counts.touched;
   for (std::size_t k = 0; k < n;) {
-    const float gate = state_.sketch.gate(last, p.sketch, p.reach);
+    const std::int32_t gate = state_.sketch.gate(p.sketch, p.reach);
     const std::size_t most = k == 0 ? 1 : 4;
     std::uint32_t centres[4];
     std::size_t taken = 0;
@@ -215,7 +209,7 @@ bool SketchUpdate::refine(Point& p, float threshold, const OpenCentres& open, Pa
     if (taken == 0) break;
     counts.exact += taken;
     counts.full += taken;
-    lower_best(p, nearest_of(row, centres, taken, worker));
+    lower_best(p, nearest_of(centres, taken, worker));
     if (p.best < threshold) return set_pending(p, open, k);
   }
   return true;
@@ -223,7 +217,7 @@ bool SketchUpdate::refine(Point& p, float threshold, const OpenCentres& open, Pa
 
 // Leaves the open candidates from the k-th likeliest on for later, if they are few enough.
 bool SketchUpdate::set_pending(Point& p, const OpenCentres& open, std::size_t k) const {
-  const float gate = state_.sketch.gate(state_.sketch.levels() - 1, p.sketch, p.reach);
+  const std::int32_t gate = state_.sketch.gate(p.sketch, p.reach);
   std::size_t end = k;
   while (end < open.order.size() && open.acc[open.order[end]] >= gate) {
     if (++end - k > kMostPending) return false;
@@ -241,50 +235,32 @@ void SketchUpdate::lower_best(Point& p, float best) const {
 // If the sketch's own upper bound takes the point below the threshold and few candidates remain,
 // they can wait.
 bool SketchUpdate::leave_pending(Point& p, float threshold, const OpenCentres& open) const {
-  const std::size_t last = state_.sketch.levels() - 1;
   const std::size_t top = open.order[0];
-  const float dot =
-      open.dot[top] + state_.sketch.r(p.sketch, last) * state_.sketch.r(open.y[top], last);
-  const float high = state_.sketch.upper(last, p.sketch, open.y[top], dot);
+  const float high = state_.sketch.upper(p.sketch, open.sketch[top], open.dot[top]);
   if (high >= threshold) return false;
   lower_best(p, high);
   return set_pending(p, open, 0);
 }
 
-// The sketch's wider levels for the open candidates, of which the first `fresh` are new. Returns
-// how many stay open.
-std::size_t SketchUpdate::filter_by_level(const Point& p, OpenCentres& open, std::size_t fresh,
-                                          PairCounts& counts) const {
-  std::size_t n = open.centre.size();
-  open.y.resize(n);
+// The candidates' values; those that a bound lowered since the scan excludes are dropped.
+void SketchUpdate::filter_by_sketch(const Point& p, OpenCentres& open) const {
+  const std::size_t n = open.centre.size();
+  open.sketch.resize(n);
   open.acc.resize(n);
-  open.dot.assign(n, 0.0f);
-  for (std::size_t i = 0; i < n; ++i) open.y[i] = state_.centres.sketch_of(open.centre[i]);
-  for (std::size_t level = std::min<std::size_t>(1, state_.sketch.levels() - 1);
-       level < state_.sketch.levels(); ++level) {
-    const std::size_t from = level <= 1 ? 0 : state_.sketch.width(level - 1);
-    kernels::add_dots(p.sketch, open.y.data(), n, from, state_.sketch.width(level),
-                      open.dot.data());
-    const float r = state_.sketch.r(p.sketch, level);
-    const float gate = state_.sketch.gate(level, p.sketch, p.reach);
-    std::size_t kept = 0;
-    std::size_t kept_fresh = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      const std::uint32_t c = open.centre[i];
-      const Centres::LevelTerms& terms = state_.centres.terms(c, level);
-      const float acc = open.dot[i] + r * terms.r + terms.half_norm;
-      if (acc < gate) continue;
-      open.centre[kept] = c;
-      open.y[kept] = open.y[i];
-      open.acc[kept] = acc;
-      open.dot[kept++] = open.dot[i];
-      if (i < fresh) ++kept_fresh;
-    }
-    n = kept;
-    fresh = kept_fresh;
-    if (level > 0) counts.passed[level] += fresh;
+  open.dot.resize(n);
+  for (std::size_t i = 0; i < n; ++i) open.sketch[i] = state_.centres.sketch_of(open.centre[i]);
+  kernels::step_dots(p.sketch, open.sketch.data(), n, state_.sketch.width(), open.dot.data());
+  const std::int32_t gate = state_.sketch.gate(p.sketch, p.reach);
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::int32_t acc = open.dot[i] + state_.centres.half_norm(open.centre[i]);
+    if (acc < gate) continue;
+    open.centre[kept] = open.centre[i];
+    open.sketch[kept] = open.sketch[i];
+    open.acc[kept] = acc;
+    open.dot[kept++] = open.dot[i];
   }
-  return n;
+  open.centre.resize(kept);
 }
 
 // Full distances to the pending centres, after which the bound is exact: the minimum over all
@@ -293,26 +269,23 @@ void SketchUpdate::resolve(Point& p, GreedyWorker& worker) const {
   std::size_t n = 0;
   while (n < kMostPending && p.pending[n] != kNoCentre) ++n;
   if (n == 0) return;
-  worker.point_scratch.resize(state_.points.cols);
-  const float* row = state_.points.row(p.id, worker.point_scratch.data());
+  worker.points.reset(state_.points.cols, 1);
+  worker.points.add(state_.points, p.id);
   ++worker.counts.touched;
   worker.counts.exact += n;
   worker.counts.full += n;
-  const float nearest = nearest_of(row, p.pending.data(), n, worker);
+  const float nearest = nearest_of(p.pending.data(), n, worker);
   p.pending = kNothingPending;
   lower_best(p, nearest);
 }
 
-float SketchUpdate::nearest_of(const float* row, const std::uint32_t* centres, std::size_t n,
+// Of worker.points, which is one.
+float SketchUpdate::nearest_of(const std::uint32_t* centres, std::size_t n,
                                GreedyWorker& worker) const {
-  const std::size_t d = state_.points.cols;
-  worker.centre_scratch.resize(n * d);
-  worker.centre_rows.resize(n);
+  worker.centres.reset(state_.points.cols, n);
   worker.distances.resize(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    worker.centre_rows[i] = state_.centres.row(centres[i], worker.centre_scratch.data() + i * d);
-  }
-  kernels::squared_distances(&row, 1, worker.centre_rows.data(), n, d, worker.distances.data());
+  for (std::size_t i = 0; i < n; ++i) worker.centres.add(state_.centres.vector(centres[i]), 0);
+  worker.points.measure(worker.centres, worker.distances.data());
   return *std::min_element(worker.distances.begin(),
                            worker.distances.begin() + static_cast<std::ptrdiff_t>(n));
 }

@@ -14,8 +14,8 @@
 
 namespace contcore {
 
-/// By the sketch's cascade; full distances only where it leaves a pair open. For n ≤ kScanPoints
-/// points; the sketch must have levels.
+/// By the sketch; full distances only where it leaves a pair open. For n ≤ kScanPoints
+/// points; the sketch must have a width.
 void update_by_sketch(GreedyState& state, const std::uint32_t* ids, std::size_t n, float threshold,
                       GreedyWorker& worker);
 

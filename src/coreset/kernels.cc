@@ -257,88 +257,6 @@ void Project(const float* const* rows, size_t n, size_t d, const float* panels, 
   }
 }
 
-HWY_INLINE uint64_t bits_not_below(V value, V bound) {
-  uint8_t bytes[8] = {};
-  hn::StoreMaskBits(f, hn::Ge(value, bound), bytes);
-  uint64_t bits;
-  std::memcpy(&bits, bytes, sizeof(bits));
-  return bits & ((uint64_t{1} << kLanes) - 1);
-}
-
-constexpr int kScanVectors = kLanes == 8 ? 2 : 4;
-
-template <int P>
-HWY_INLINE void scan_points(const float* const* y, const float* r, const float* g,
-                            const float* tile, size_t tiles, size_t width, uint64_t* masks) {
-  constexpr int kStep = kScanVectors * kLanes;
-  V vr[P], vg[P];
-  for (int i = 0; i < P; ++i) {
-    vr[i] = hn::Set(f, r[i]);
-    vg[i] = hn::Set(f, g[i]);
-  }
-  for (size_t t = 0; t < tiles; ++t, tile += tile_floats(width)) {
-    uint64_t bits[P] = {};
-    for (size_t c = 0; c < kTile; c += kStep) {
-      V sum[P][kScanVectors];
-      const float* row_r = tile + width * kTile + c;
-      const float* row_h = row_r + kTile;
-      for (int v = 0; v < kScanVectors; ++v) {
-        const V br = hn::LoadU(f, row_r + v * kLanes);
-        const V bh = hn::LoadU(f, row_h + v * kLanes);
-        for (int i = 0; i < P; ++i) sum[i][v] = fused(vr[i], br, bh);
-      }
-      const float* row = tile + c;
-      for (size_t k = 0; k < width; ++k, row += kTile) {
-        V b[kScanVectors];
-        for (int v = 0; v < kScanVectors; ++v) b[v] = hn::LoadU(f, row + v * kLanes);
-        for (int i = 0; i < P; ++i) {
-          const V a = hn::Set(f, y[i][k]);
-          for (int v = 0; v < kScanVectors; ++v) sum[i][v] = fused(a, b[v], sum[i][v]);
-        }
-      }
-      for (int i = 0; i < P; ++i) {
-        for (int v = 0; v < kScanVectors; ++v) {
-          bits[i] |= bits_not_below(sum[i][v], vg[i]) << (c + v * kLanes);
-        }
-      }
-    }
-    for (int i = 0; i < P; ++i) masks[i * tiles + t] = bits[i];
-  }
-}
-
-void Scan(const float* const* y, const float* r, const float* g, size_t n, const float* tile,
-          size_t tiles, size_t width, uint64_t* masks) {
-  if (n == 4) return scan_points<4>(y, r, g, tile, tiles, width, masks);
-  for (size_t i = 0; i < n; ++i) {
-    scan_points<1>(y + i, r + i, g + i, tile, tiles, width, masks + i * tiles);
-  }
-}
-
-uint64_t ScanTile(const float* y, float r, float h, const float* tile, const float* g,
-                  size_t width) {
-  constexpr int kStep = kScanVectors * kLanes;
-  uint64_t bits = 0;
-  for (size_t c = 0; c < kTile; c += kStep) {
-    V sum[kScanVectors];
-    for (int v = 0; v < kScanVectors; ++v) {
-      sum[v] =
-          fused(hn::Set(f, r), hn::LoadU(f, tile + width * kTile + c + v * kLanes), hn::Set(f, h));
-    }
-    const float* row = tile + c;
-    for (size_t k = 0; k < width; ++k, row += kTile) {
-      const V a = hn::Set(f, y[k]);
-      for (int v = 0; v < kScanVectors; ++v) {
-        sum[v] = fused(a, hn::LoadU(f, row + v * kLanes), sum[v]);
-      }
-    }
-    for (int v = 0; v < kScanVectors; ++v) {
-      const V bound = hn::LoadU(f, g + c + v * kLanes);
-      bits |= bits_not_below(sum[v], bound) << (c + v * kLanes);
-    }
-  }
-  return bits;
-}
-
 size_t NotBelow(const float* values, size_t n, float bound, uint32_t* indices) {
   const hn::RebindToUnsigned<F> u32;
   const V vbound = hn::Set(f, bound);
@@ -392,8 +310,6 @@ HWY_EXPORT(Subtract);
 HWY_EXPORT(AddColumns);
 HWY_EXPORT(Dot64);
 HWY_EXPORT(Project);
-HWY_EXPORT(Scan);
-HWY_EXPORT(ScanTile);
 HWY_EXPORT(AddDots);
 HWY_EXPORT(NotBelow);
 
@@ -417,16 +333,6 @@ double dot64(const float* a, const float* b, std::size_t d) {
 void project(const float* const* rows, std::size_t n, std::size_t d, const float* panels,
              std::size_t width, float* out, std::size_t stride) {
   HWY_DYNAMIC_DISPATCH(Project)(rows, n, d, panels, width, out, stride);
-}
-
-void scan(const float* const* y, const float* r, const float* g, std::size_t n, const float* tile,
-          std::size_t tiles, std::size_t width, std::uint64_t* masks) {
-  HWY_DYNAMIC_DISPATCH(Scan)(y, r, g, n, tile, tiles, width, masks);
-}
-
-std::uint64_t scan_tile(const float* y, float r, float h, const float* tile, const float* g,
-                        std::size_t width) {
-  return HWY_DYNAMIC_DISPATCH(ScanTile)(y, r, h, tile, g, width);
 }
 
 void add_dots(const float* a, const float* const* b, std::size_t n, std::size_t from,

@@ -49,21 +49,48 @@ inline constexpr std::size_t kProjectSegment = 128;
 void project(const float* const* rows, std::size_t n, std::size_t d, const float* panels,
              std::size_t width, float* out, std::size_t stride);
 
-/// Sketches stand in tiles of kTile vectors, one dimension after the other: a tile has width + 2
-/// rows of kTile floats: the projections, the residual r and the half-norm h.
+/// Vectors stand in tiles of kTile, and are scanned by up to kScanPoints points at a time.
 inline constexpr std::size_t kTile = 64;
-inline constexpr std::size_t tile_floats(std::size_t width) { return (width + 2) * kTile; }
-
-/// For each of n ≤ kScanPoints points and each tile, the bits of those of the tile's vectors b with
-/// y_a·y_b + r_a r_b + h_b ≥ g_a: the ones that may be near. masks[i * tiles + t].
 inline constexpr std::size_t kScanPoints = 4;
-void scan(const float* const* y, const float* r, const float* g, std::size_t n, const float* tile,
-          std::size_t tiles, std::size_t width, std::uint64_t* masks);
 
-/// One vector b against one tile of points a (whose h rows are not read), each with its own g:
-/// the bits of those with y_a·y_b + r_a r_b + h_b ≥ g_a.
-std::uint64_t scan_tile(const float* y, float r, float h, const float* tile, const float* g,
-                        std::size_t width);
+/// Sketches in whole steps k of −127 … 127 (coreset/step_sketch.h), kept as bytes k + 128. A tile
+/// has width / 4 rows of kTile times four bytes k (signed, without the 128), and a row of kTile
+/// int32 h. For each of n ≤ kScanPoints points and each tile, the bits of those of the tile's
+/// vectors b with Σ (k_a + 128) k_b + h_b ≥ g_a: the ones that may be near. masks[i * tiles + t].
+inline constexpr std::size_t step_tile_bytes(std::size_t width) { return (width + 4) * kTile; }
+void scan_steps(const std::uint8_t* const* a, const std::int32_t* gates, std::size_t n,
+                const std::uint8_t* tile, std::size_t tiles, std::size_t width,
+                std::uint64_t* masks);
+
+/// One vector b against one tile of points a (whose h are not read), each with its own g: the bits
+/// of those with Σ (k_b + 128) k_a + h ≥ g_a.
+std::uint64_t scan_step_tile(const std::uint8_t* b, std::int32_t h, const std::uint8_t* tile,
+                             const std::int32_t* gates, std::size_t width);
+
+/// dots[i] = Σ k_a k_b[i].
+void step_dots(const std::uint8_t* a, const std::uint8_t* const* b, std::size_t n,
+               std::size_t width, std::int32_t* dots);
+
+/// n numbers (a multiple of 16) times `scale`, cut to −127 … 127 and rounded to bytes k + 128. Adds
+/// to the sums.
+struct StepSums {
+  double squared = 0;     ///< Σ y²
+  double error = 0;       ///< Σ (what rounding took)², in steps; cutting does not count
+  std::int32_t norm = 0;  ///< Σ k²
+  bool clipped = false;   ///< whether something was cut
+};
+void to_steps(const float* y, std::size_t n, float scale, std::uint8_t* out, StepSums* sums);
+
+/// Products of byte vectors with a matrix of signed bytes, less `offset`: out[i * stride + j],
+/// exact below 2²⁴. `panels` holds for every four dimensions `width` (a multiple of 16) times four
+/// bytes.
+void project_bytes(const std::uint8_t* const* rows, std::size_t n, std::size_t d,
+                   const std::int8_t* panels, std::size_t width, const std::int32_t* offset,
+                   float* out, std::size_t stride);
+
+/// sums[j] += row 0's j-th value, row 1's, …
+void add_byte_columns(const std::uint8_t* const* rows, std::size_t n, std::size_t d,
+                      std::uint64_t* sums);
 
 /// dots[i] += Σ a_j b[i]_j over j in [from, to), a multiple of 16 long.
 void add_dots(const float* a, const float* const* b, std::size_t n, std::size_t from,

@@ -2,153 +2,20 @@
 
 #include <fmt/format.h>
 
-#include <Eigen/Eigenvalues>
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
 
-#include "base/random.h"
 #include "contcore/error.h"
+#include "coreset/directions.h"
 #include "coreset/kernels.h"
 
 namespace contcore {
 namespace {
 
-constexpr std::size_t kSampleRows = 2048;
 // Higham's γ_n: the relative error of n roundings in a row, in any order.
 double gamma(double n) { return n * kUnit / (1.0 - n * kUnit); }
-
-// d × w, row after row, to panels of kPanel columns, each d × kPanel; missing columns are zero.
-Vectors pack_panels(const float* matrix, std::size_t d, std::size_t w, std::size_t stride) {
-  const std::size_t panels = (w + kernels::kPanel - 1) / kernels::kPanel;
-  Vectors packed(panels * d, kernels::kPanel);
-  for (std::size_t p = 0; p < panels; ++p) {
-    const std::size_t columns = std::min(kernels::kPanel, w - p * kernels::kPanel);
-    for (std::size_t i = 0; i < d; ++i) {
-      const float* from = matrix + i * stride + p * kernels::kPanel;
-      std::copy(from, from + columns, packed.row(p * d + i));
-    }
-  }
-  return packed;
-}
-
-Vectors multiply(const Vectors& a, const Vectors& b, Compute& compute) {
-  const Vectors panels = pack_panels(b.data(), b.rows(), b.cols(), b.cols());
-  const std::size_t padded = (b.cols() + kernels::kPanel - 1) / kernels::kPanel * kernels::kPanel;
-  Vectors out(a.rows(), padded);
-  const std::size_t blocks = (a.rows() + kernels::kProjectRows - 1) / kernels::kProjectRows;
-  compute.threads().run(blocks, [&](std::size_t block, std::size_t) {
-    const std::size_t first = block * kernels::kProjectRows;
-    const std::size_t n = std::min(kernels::kProjectRows, a.rows() - first);
-    const float* rows[kernels::kProjectRows];
-    for (std::size_t i = 0; i < n; ++i) rows[i] = a.row(first + i);
-    kernels::project(rows, n, a.cols(), panels.data(), padded, out.row(first), padded);
-  });
-  return out;
-}
-
-Vectors transpose(const Vectors& a, Compute& compute) {
-  constexpr std::size_t kBlock = 32;
-  Vectors out(a.cols(), a.rows());
-  compute.threads().run((a.cols() + kBlock - 1) / kBlock, [&](std::size_t block, std::size_t) {
-    const std::size_t j1 = std::min(a.cols(), (block + 1) * kBlock);
-    for (std::size_t i0 = 0; i0 < a.rows(); i0 += kBlock) {
-      const std::size_t i1 = std::min(a.rows(), i0 + kBlock);
-      for (std::size_t j = block * kBlock; j < j1; ++j) {
-        for (std::size_t i = i0; i < i1; ++i) out.row(j)[i] = a.row(i)[j];
-      }
-    }
-  });
-  return out;
-}
-
-// Makes the columns of z (d × k) orthonormal by three rounds of Cholesky's QR. A column that
-// depends on those before it becomes zero. Near enough is enough: what remains is measured.
-void orthonormalise(Vectors& z, Compute& compute) {
-  const std::size_t k = z.cols();
-  for (int round = 0; round < 3; ++round) {
-    const Vectors gram = multiply(transpose(z, compute), z, compute);
-    std::vector<double> lower(k * k, 0.0);  // Cholesky factor L of the Gram matrix
-    for (std::size_t j = 0; j < k; ++j) {
-      const double diagonal = static_cast<double>(gram.row(j)[j]);
-      double pivot = diagonal;
-      for (std::size_t p = 0; p < j; ++p) pivot -= lower[j * k + p] * lower[j * k + p];
-      if (!(pivot > 1e-5 * diagonal)) continue;  // dependent, to working precision
-      const double root = std::sqrt(pivot);
-      lower[j * k + j] = root;
-      for (std::size_t i = j + 1; i < k; ++i) {
-        double sum = static_cast<double>(gram.row(i)[j]);
-        for (std::size_t p = 0; p < j; ++p) sum -= lower[i * k + p] * lower[j * k + p];
-        lower[i * k + j] = sum / root;
-      }
-    }
-    // z ← z L⁻ᵀ: column j of L⁻ᵀ solves L's transpose against the unit vector j.
-    Vectors inverse(k, k);
-    std::vector<double> x(k);
-    for (std::size_t j = 0; j < k; ++j) {
-      if (lower[j * k + j] == 0) continue;
-      std::fill(x.begin(), x.end(), 0.0);
-      for (std::size_t i = j + 1; i-- > 0;) {
-        if (lower[i * k + i] == 0) continue;
-        double sum = i == j ? 1.0 : 0.0;
-        for (std::size_t p = i + 1; p <= j; ++p) sum -= lower[p * k + i] * x[p];
-        x[i] = sum / lower[i * k + i];
-        inverse.row(i)[j] = static_cast<float>(x[i]);
-      }
-    }
-    z = multiply(z, inverse, compute);
-  }
-}
-
-// Rotates an orthonormal basis of a subspace so that its directions come in the order of the
-// sample's variance along them.
-Vectors sort_by_variance(const Vectors& sample, const Vectors& basis, Compute& compute) {
-  const Vectors along = multiply(sample, basis, compute);
-  const Vectors gram = multiply(transpose(along, compute), along, compute);
-  const auto k = static_cast<Eigen::Index>(basis.cols());
-  Eigen::MatrixXd symmetric(k, k);
-  for (Eigen::Index i = 0; i < k; ++i) {
-    for (Eigen::Index j = 0; j < k; ++j) {
-      symmetric(i, j) = static_cast<double>(gram.row(static_cast<std::size_t>(i))[j]);
-    }
-  }
-  const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> solver(symmetric);
-  Vectors rotation(basis.cols(), basis.cols());
-  for (Eigen::Index i = 0; i < k; ++i) {
-    for (Eigen::Index j = 0; j < k; ++j) {
-      rotation.row(static_cast<std::size_t>(i))[j] =
-          static_cast<float>(solver.eigenvectors()(i, k - 1 - j));
-    }
-  }
-  return multiply(basis, rotation, compute);
-}
-
-bool all_finite(const Vectors& v) {
-  const float* p = v.data();
-  for (std::size_t i = 0; i < v.rows() * v.cols(); ++i) {
-    if (!std::isfinite(p[i])) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
-Vectors principal_directions(const Vectors& sample, std::size_t width, Compute& compute) {
-  Random random(0x5ce7c4);
-  Vectors start(sample.cols(), width);
-  for (std::size_t i = 0; i < start.rows() * width; ++i) {
-    start.data()[i] = static_cast<float>(random.uniform() - 0.5);
-  }
-  const Vectors transposed = transpose(sample, compute);
-  Vectors basis = multiply(transposed, multiply(sample, start, compute), compute);
-  orthonormalise(basis, compute);
-  basis = sort_by_variance(sample, basis, compute);
-  orthonormalise(basis, compute);
-  return basis;
-}
-
-namespace {
 
 // The blocks' column sums, added in order and divided.
 std::vector<float> mean_of_blocks(const std::vector<double>& sums, std::size_t rows,
@@ -166,53 +33,21 @@ std::vector<float> mean_of_blocks(const std::vector<double>& sums, std::size_t r
 
 Sketch::Sketch(VectorView vectors, VectorView more, std::vector<std::size_t> widths,
                Compute& compute)
-    : d_(vectors.cols), widths_(std::move(widths)), centre_(vectors.cols, 0.0f) {
+    : Sketch(fit_directions(vectors, more, widths.empty() ? 0 : widths.back(), compute), widths,
+             compute) {}
+
+Sketch::Sketch(const Directions& directions, std::vector<std::size_t> widths, Compute& compute)
+    : d_(directions.centre.size()), widths_(std::move(widths)), centre_(directions.centre) {
   canonical_error_ = gamma(static_cast<double>(d_) / 32 + 10);
   for (const std::size_t w : widths_) dot_error_.push_back(gamma(static_cast<double>(w) + 16));
   underflow_ = static_cast<double>(d_) * kUnderflow;
   reach_scale_ = kSlack / (1 - canonical_error_);
-  const std::size_t others = std::min(more.rows, kSampleRows / 3);
-  const std::size_t own = std::min(vectors.rows, kSampleRows - others);
-  const std::size_t n = own + others;
-  if (n == 0) {
-    widths_.clear();
-    return;
-  }
-  Vectors sample(widths_.empty() ? 0 : n, d_);
-  std::vector<double> sums(d_, 0.0);
-  std::vector<float> scratch(d_);
-  for (std::size_t i = 0; i < n; ++i) {
-    const float* row = i < own ? vectors.row(i * vectors.rows / own, scratch.data())
-                               : more.row((i - own) * more.rows / others, scratch.data());
-    // A bad row must not spoil the centre: it is reported when it is embedded.
-    if (!std::all_of(row, row + d_, [](float x) { return std::isfinite(x); })) continue;
-    kernels::add_columns(&row, 1, d_, sums.data());
-    if (!widths_.empty()) std::copy(row, row + d_, sample.row(i));
-  }
-  for (std::size_t j = 0; j < d_; ++j) {
-    centre_[j] = static_cast<float>(sums[j] / static_cast<double>(n));
-  }
+  if (directions.basis.rows() == 0) widths_.clear();
   if (widths_.empty()) return;
-
-  // Scaled to a largest norm of one, so that products of small or large values stay in range.
-  float largest = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const float norm = kernels::subtract(sample.row(i), centre_.data(), d_, sample.row(i));
-    largest = std::max(largest, norm);
-  }
-  const double scale = 1.0 / std::sqrt(static_cast<double>(largest));
-  for (std::size_t i = 0; i < n * d_; ++i) {
-    sample.data()[i] = static_cast<float>(static_cast<double>(sample.data()[i]) * scale);
-  }
-  Vectors basis(d_, total_width());
-  if (std::isfinite(scale) && all_finite(sample)) {
-    basis = principal_directions(sample, total_width(), compute);
-    if (!all_finite(basis)) basis = Vectors(d_, total_width());
-  }
-  panels_ = pack_panels(basis.data(), d_, total_width(), basis.cols());
+  panels_ = pack_panels(directions.basis.data(), d_, total_width(), directions.basis.cols());
 
   // The Frobenius norm of VᵀV − I over the directions that are not zero, at each level.
-  const Vectors rows = transpose(basis, compute);
+  const Vectors rows = transpose(directions.basis, compute);
   std::vector<double> defect(total_width(), 0.0);
   compute.threads().run(total_width(), [&](std::size_t i, std::size_t) {
     for (std::size_t j = 0; j <= i; ++j) {
@@ -231,10 +66,21 @@ Sketch::Sketch(VectorView vectors, VectorView more, std::vector<std::size_t> wid
 
 Vectors Sketch::embed(VectorView vectors, const std::string& name, Compute& compute,
                       std::vector<float>* mean, const Progress& progress) const {
+  Vectors out(vectors.rows, row_floats());
+  project(vectors, name, compute, mean, progress, [&](const Projected& rows, std::size_t) {
+    for (std::size_t i = 0; i < rows.n; ++i) {
+      finish_row(rows.y + i * rows.stride, rows.norms[i], out.row(rows.first + i));
+    }
+  });
+  return out;
+}
+
+void Sketch::project(VectorView vectors, const std::string& name, Compute& compute,
+                     std::vector<float>* mean, const Progress& progress,
+                     const UseProjected& use) const {
   constexpr std::size_t kRows = kernels::kProjectRows;
   const std::size_t width = total_width();
   const std::size_t padded = (width + kernels::kPanel - 1) / kernels::kPanel * kernels::kPanel;
-  Vectors out(vectors.rows, row_floats());
 
   // Without a mean to take, blocks may be as small as it needs to keep every thread busy.
   const std::size_t each = vectors.rows / (8 * compute.threads().count()) / kRows * kRows;
@@ -246,11 +92,7 @@ Vectors Sketch::embed(VectorView vectors, const std::string& name, Compute& comp
   Vectors projected(compute.threads().count() * kRows, padded);
   std::vector<double> sums(mean != nullptr ? blocks * d_ : 0, 0.0);
   std::atomic<bool> bad{false};
-  std::atomic<bool> stop{false};
-  std::atomic<std::size_t> done{0};
-
-  compute.threads().run(blocks, [&](std::size_t block, std::size_t worker) {
-    if (stop.load(std::memory_order_relaxed)) return;
+  run_with_progress(blocks, compute, progress, [&](std::size_t block, std::size_t worker) {
     const std::size_t end = std::min(vectors.rows, (block + 1) * block_rows);
     for (std::size_t first = block * block_rows; first < end; first += kRows) {
       const std::size_t n = std::min(kRows, end - first);
@@ -271,34 +113,32 @@ Vectors Sketch::embed(VectorView vectors, const std::string& name, Compute& comp
       }
       float* y = projected.row(worker * kRows);
       if (width > 0) kernels::project(rows, n, d_, panels_.data(), padded, y, padded);
-      for (std::size_t i = 0; i < n; ++i) {
-        finish_row(y + i * padded, norms[i], out.row(first + i));
-      }
-    }
-    const std::size_t finished = done.fetch_add(1, std::memory_order_relaxed) + 1;
-    if (worker == 0 && progress &&
-        !progress(static_cast<double>(finished) / static_cast<double>(blocks))) {
-      stop.store(true, std::memory_order_relaxed);
+      use({first, n, y, padded, norms}, worker);
     }
   });
-  if (stop) throw Error(Error::Kind::kCancelled, "stopped");
   if (bad) throw_bad_row(vectors, name);
   if (mean != nullptr) *mean = mean_of_blocks(sums, vectors.rows, d_);
-  return out;
 }
 
 void Sketch::finish_row(const float* y, float norm, float* row) const {
   std::copy(y, y + total_width(), row);
   float* r = row + total_width();
-  double rest = static_cast<double>(norm);
+  double squared = 0;
   std::size_t j = 0;
   for (std::size_t level = 0; level < levels(); ++level) {
-    for (; j < widths_[level]; ++j) rest -= static_cast<double>(y[j]) * static_cast<double>(y[j]);
-    r[level] = static_cast<float>(std::sqrt(std::max(0.0, rest)));
-    r[levels() + level] =
-        round_up(error(level, static_cast<double>(norm), static_cast<double>(r[level])));
+    for (; j < widths_[level]; ++j)
+      squared += static_cast<double>(y[j]) * static_cast<double>(y[j]);
+    const Rest rest = rest_of(level, norm, squared);
+    r[level] = rest.r;
+    r[levels() + level] = rest.e;
   }
   r[2 * levels()] = norm;
+}
+
+Sketch::Rest Sketch::rest_of(std::size_t level, float norm, double squared) const {
+  const double n = static_cast<double>(norm);
+  const float r = static_cast<float>(std::sqrt(std::max(0.0, n - squared)));
+  return {r, round_up(error(level, n, static_cast<double>(r)))};
 }
 
 // A bound on ‖φ̂(z) − φ(z)‖ + |‖z'‖ error|: see docs/method.md, "Margins".
@@ -326,18 +166,21 @@ float Sketch::half_norm(std::size_t level, const float* b) const {
   return round_up(-0.5 * n * (1 - 8 * kUnit) + (margin + rounding) * kSlack + 1e-37);
 }
 
-// ‖a − b‖² ≤ ‖y_a − y_b‖² + (r_a + r_b)² = ‖φ(a) − φ(b)‖² + 4 r_a r_b, and the errors add up.
-float Sketch::upper(std::size_t level, const float* a, const float* b, float dot) const {
-  const double d = static_cast<double>(d_);
-  const double ea = static_cast<double>(e(a, level));
-  const double eb = static_cast<double>(e(b, level));
-  const double norms = static_cast<double>(norm(a)) + static_cast<double>(norm(b));
-  const double rounding = (8 * kUnit + dot_error_[level]) * norms;
-  const double residuals = static_cast<double>(r(a, level)) * static_cast<double>(r(b, level));
-  const double squared = norms - 2 * static_cast<double>(dot) + 4 * residuals + 2 * rounding +
-                         ea * ea + eb * eb + 1e-37;
-  const double distance = std::sqrt(std::max(0.0, squared)) + ea + eb;
-  return round_up(distance * distance * (1 + 2 * canonical_error_) * kSlack + d * kUnderflow);
+void run_with_progress(std::size_t items, Compute& compute, const Progress& progress,
+                       const std::function<void(std::size_t, std::size_t)>& work) {
+  std::atomic<bool> stop{false};
+  std::atomic<std::size_t> done{0};
+  compute.threads().run(items, [&](std::size_t item, std::size_t worker) {
+    if (stop.load(std::memory_order_relaxed)) return;
+    work(item, worker);
+    const std::size_t finished = done.fetch_add(1, std::memory_order_relaxed) + 1;
+    // Worker 0 is the calling thread, the only one to report from.
+    if (worker == 0 && progress &&
+        !progress(static_cast<double>(finished) / static_cast<double>(items))) {
+      stop.store(true, std::memory_order_relaxed);
+    }
+  });
+  if (stop) throw Error(Error::Kind::kCancelled, "stopped");
 }
 
 std::vector<float> mean_of(VectorView vectors, Compute& compute) {

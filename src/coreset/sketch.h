@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -42,6 +43,8 @@ inline float round_down(double x) { return -round_up(-x); }
 /// overflow.
 inline constexpr float kLargestSquaredNorm = 0x1p124f;
 
+struct Directions;
+
 class Sketch {
  public:
   Sketch() = default;
@@ -51,6 +54,7 @@ class Sketch {
   /// the levels' numbers of directions, increasing multiples of 16; no widths make a sketch with a
   /// centre and no levels.
   Sketch(VectorView vectors, VectorView more, std::vector<std::size_t> widths, Compute& compute);
+  Sketch(const Directions& directions, std::vector<std::size_t> widths, Compute& compute);
 
   std::size_t levels() const { return widths_.size(); }
   std::size_t width(std::size_t level) const { return widths_[level]; }
@@ -77,6 +81,24 @@ class Sketch {
   Vectors embed(VectorView vectors, const std::string& name, Compute& compute,
                 std::vector<float>* mean = nullptr, const Progress& progress = {}) const;
 
+  /// The same, handing over the projections of a few rows at a time, from several threads: `norms`
+  /// are canonical squared distances to the centre.
+  struct Projected {
+    std::size_t first, n;
+    const float* y;
+    std::size_t stride;
+    const float* norms;
+  };
+  using UseProjected = std::function<void(const Projected& rows, std::size_t worker)>;
+  void project(VectorView vectors, const std::string& name, Compute& compute,
+               std::vector<float>* mean, const Progress& progress, const UseProjected& use) const;
+
+  /// r, and the bound e on the error of (y, r), from the squared lengths of z' and of y.
+  struct Rest {
+    float r, e;
+  };
+  Rest rest_of(std::size_t level, float norm, double squared) const;
+
   /// The two halves of the test. With acc = y_a·y_b + r_a r_b + half_norm(b), however summed,
   /// acc < gate(a, reach(best)) certifies that the canonical squared distance of a and b is greater
   /// than `best`.
@@ -94,8 +116,8 @@ class Sketch {
   /// The relative rounding error of such a sum, with a few terms to spare.
   double dot_error(std::size_t level) const { return dot_error_[level]; }
 
-  /// An upper bound of the canonical squared distance of a and b, from dot = y_a·y_b + r_a r_b.
-  float upper(std::size_t level, const float* a, const float* b, float dot) const;
+  /// Relative, of a canonical squared distance.
+  double canonical_error() const { return canonical_error_; }
 
  private:
   void finish_row(const float* y, float norm, float* row) const;
@@ -112,9 +134,9 @@ class Sketch {
   double reach_scale_ = 1;
 };
 
-/// Leading principal directions of the sample's rows, by one step of subspace iteration from a
-/// random start, as columns: sample.cols() × width, a multiple of 32.
-Vectors principal_directions(const Vectors& sample, std::size_t width, Compute& compute);
+/// Runs items on all threads; throws Error (kCancelled) if progress says stop.
+void run_with_progress(std::size_t items, Compute& compute, const Progress& progress,
+                       const std::function<void(std::size_t, std::size_t)>& work);
 
 /// The mean of all vectors as `embed` computes it, in a pass of its own.
 std::vector<float> mean_of(VectorView vectors, Compute& compute);
@@ -124,11 +146,13 @@ std::vector<float> mean_of(VectorView vectors, Compute& compute);
 [[noreturn]] void throw_not_finite(const std::string& name, std::size_t row, std::size_t column,
                                    float value);
 
-/// Starts fetching row i. Every eighth line: enough to set the hardware's own prefetching going.
+/// Starts fetching row i. Of a long one every eighth line: enough to set the hardware's own
+/// prefetching going.
 inline void prefetch_row(const VectorView& vectors, std::size_t i) {
-  if (vectors.scalar != Scalar::kFloat32) return;
-  const float* row = vectors.row(i, nullptr);
-  for (std::size_t at = 0; at < vectors.cols; at += 128) __builtin_prefetch(row + at, 0, 1);
+  const VectorView row = vectors.part(i, 1);
+  const auto* bytes = static_cast<const char*>(row.data);
+  const std::size_t step = row.bytes() > 1024 ? 512 : 64;
+  for (std::size_t at = 0; at < row.bytes(); at += step) __builtin_prefetch(bytes + at, 0, 1);
 }
 
 }  // namespace contcore

@@ -269,7 +269,7 @@ TEST_F(NpyTest, RefusesOtherLayouts) {
     return refusal_of_bytes(npy(dict_for(descr, shape, order), zeros(48)));
   };
   EXPECT_SAYS(refusal("<f4", "(4, 3)", "True"), "numpy.ascontiguousarray");
-  for (const std::string descr : {"<f8", "|u1", "<i4", "<c8", "|O", "", "f4", "|V16"}) {
+  for (const std::string descr : {"<f8", "|i1", "<i4", "<c8", "|O", "", "f4", "|V16"}) {
     EXPECT_SAYS(refusal(descr, "(2, 3)"), ".astype(numpy.float32)");
   }
   EXPECT_SAYS(refusal(">f4", "(4, 3)"), "big endian");

@@ -168,6 +168,21 @@ TEST(Compare, HalvesAreWidened) {
             sliced_wasserstein(wide.view(), other.view(), 10, 0, compute));
 }
 
+TEST(Compare, BytesAreWidenedAndNotMixed) {
+  naive::Set a = naive::make(naive::Family::kLowRank, 80, 40, 1, 2);
+  naive::Set b = naive::make(naive::Family::kLowRank, 60, 40, 1, 3);
+  a.make_bytes(-3, 3);
+  b.make_bytes(-3, 3);
+  const VectorView floats_a(a.row(0), a.n, a.d);
+  const VectorView floats_b(b.row(0), b.n, b.d);
+  EXPECT_EQ(sliced_wasserstein(a.view(), b.view(), 20, 1, naive::crew(1)),
+            sliced_wasserstein(floats_a, floats_b, 20, 1, naive::crew(1)));
+  EXPECT_EQ(hausdorff(a.view(), b.view(), naive::crew(1)),
+            hausdorff(floats_a, floats_b, naive::crew(1)));
+  EXPECT_THROW(cover(a.view(), floats_b, naive::crew(1)), Error);
+  EXPECT_THROW(sliced_wasserstein(floats_a, b.view(), 20, 1, naive::crew(1)), Error);
+}
+
 TEST(Compare, Overlap) {
   const std::vector<std::int64_t> a = {9, 2, 5, 0};
   const std::vector<std::int64_t> b = {5, 7, 9, 1, 8};

@@ -95,13 +95,7 @@ TEST(Distance, IsTheSameInBlocksAndInSubtract) {
 
 std::string describe(const GreedyTuning& tuning) {
   std::ostringstream out;
-  if (!tuning.widths) {
-    out << "widths default";
-  } else {
-    out << "widths {";
-    for (const std::size_t w : *tuning.widths) out << w << ' ';
-    out << '}';
-  }
+  out << "width " << (tuning.width ? std::to_string(*tuning.width) : "default");
   out << ", round " << tuning.round << ", adaptive " << tuning.adaptive;
   return out.str();
 }
@@ -151,37 +145,9 @@ struct Case {
   std::vector<float> initial;  // where not empty
 };
 
-GreedyTuning random_tuning(Dice& dice, std::size_t d) {
+GreedyTuning random_tuning(Dice& dice) {
   GreedyTuning tuning;
-  const std::size_t choice = dice.below(d >= 48 ? 14 : 10);
-  switch (choice) {
-    case 0:
-      break;
-    case 1:
-      tuning.widths.emplace();
-      break;
-    case 2:
-    case 3:
-    case 10:
-      tuning.widths = {16};
-      break;
-    case 4:
-    case 11:
-      tuning.widths = {32};
-      break;
-    case 5:
-    case 6:
-    case 12:
-      tuning.widths = {16, 32};
-      break;
-    case 7:
-    case 13:
-      tuning.widths = {32, 64};
-      break;
-    default:
-      tuning.widths = {16, 32, 64};
-      break;
-  }
+  if (!dice.one_in(10)) tuning.width = dice.pick<std::size_t>({0, 16, 16, 32, 32, 48, 64, 64});
   tuning.round = dice.pick<std::size_t>({0, 1, 2, 7, 64});
   tuning.adaptive = dice.one_in(2);
   return tuning;
@@ -204,7 +170,7 @@ void check(const Case& c, std::size_t runs, Dice& dice, bool tuned = true, bool 
   for (std::size_t run = 0; run < runs; ++run) {
     const std::string target = naive::any_target(dice, c.points.n * c.points.d);
     const std::size_t crew = dice.below(4);
-    const GreedyTuning tuning = tuned ? random_tuning(dice, c.points.d) : GreedyTuning();
+    const GreedyTuning tuning = tuned ? random_tuning(dice) : GreedyTuning();
     const std::string how = c.what + "; " + target + ", threads " +
                             std::to_string(naive::crew(crew).threads().count()) + ", " +
                             describe(tuning);
@@ -243,6 +209,12 @@ Case random_case(std::size_t seed, std::size_t largest, Dice& dice) {
   c.points = naive::make(family, n, d, seed, 3 * seed);
   if (dice.one_in(6)) c.points.make_half();
 
+  const bool bytes = c.points.halves.empty() && dice.one_in(3);
+  const auto [low, high] = std::minmax_element(c.points.values.begin(), c.points.values.end());
+  const float lowest = *low;
+  const float highest = *high;
+  if (bytes) c.points.make_bytes(lowest, highest);
+
   const std::size_t kind = dice.below(12);
   std::size_t base_rows = 0;
   switch (kind) {
@@ -277,7 +249,7 @@ Case random_case(std::size_t seed, std::size_t largest, Dice& dice) {
       break;
     case 7: {  // distances to start from
       for (std::size_t i = 0; i < n; ++i) {
-        c.initial.push_back(naive::canonical(c.points.row(i), c.points.row(dice.below(n)), d));
+        c.initial.push_back(naive::distance(c.points, i, c.points, dice.below(n)));
         if (dice.one_in(4)) c.initial.back() *= 0.5f;
       }
       c.base = Set(0, d);
@@ -287,7 +259,12 @@ Case random_case(std::size_t seed, std::size_t largest, Dice& dice) {
       c.base = dice.one_in(2) ? Set() : Set(0, d);
       break;
   }
-  if (base_rows > 0 && dice.one_in(6)) c.base.make_half();
+  if (bytes && c.base.n > 0) {
+    c.base.make_bytes(kind == 3 || kind == 4 ? 0.0f : lowest,
+                      kind == 3 || kind == 4 ? 255.0f : highest);
+  } else if (base_rows > 0 && dice.one_in(6)) {
+    c.base.make_half();
+  }
 
   switch (dice.below(6)) {
     case 0:
@@ -307,9 +284,10 @@ Case random_case(std::size_t seed, std::size_t largest, Dice& dice) {
   c.options.start_index = dice.below(n);
   c.options.seed = dice.bits();
   std::ostringstream what;
-  what << "seed " << seed << ", " << naive::name(family) << (c.points.halves.empty() ? "" : " half")
-       << ", n " << n << ", d " << d << ", count " << c.options.count << ", base kind " << kind
-       << " of " << c.base.n << " rows, start " << static_cast<int>(c.options.start);
+  what << "seed " << seed << ", " << naive::name(family)
+       << (c.points.halves.empty() ? bytes ? " bytes" : "" : " half") << ", n " << n << ", d " << d
+       << ", count " << c.options.count << ", base kind " << kind << " of " << c.base.n
+       << " rows, start " << static_cast<int>(c.options.start);
   c.what = what.str();
   return c;
 }
@@ -330,10 +308,14 @@ TEST(Greedy, IsThePlainLoopInHighDimensions) {
     Dice dice(seed + 2000000);
     Case c;
     const Family family = static_cast<Family>(seed % naive::kFamilies);
-    const std::size_t d = dice.pick<std::size_t>({255, 257, 1023, 1024, 1025});
+    const std::size_t d = dice.pick<std::size_t>({255, 257, 512, 513, 1023, 1024, 1025});
     const std::size_t n = dice.between(2, 90);
     c.points = naive::make(family, n, d, seed, 3 * seed);
     c.base = naive::make(family, dice.one_in(2) ? 0 : dice.between(1, 30), d, seed, 3 * seed + 1);
+    if (dice.one_in(2)) {
+      c.points.make_bytes(-2, 2);
+      c.base.make_bytes(-2, 2);
+    }
     c.options.count = dice.between(1, n);
     c.what = "seed " + std::to_string(seed) + ", " + naive::name(family) + ", n " +
              std::to_string(n) + ", d " + std::to_string(d) + ", count " +
@@ -380,11 +362,38 @@ TEST(Greedy, IsThePlainLoopOnLargerSetsAsTuned) {
     c.points = naive::make(size.family, size.n, size.d, s + 50, 3 * s);
     if (s % 4 == 1) c.points.make_half();
     c.base = naive::make(size.family, size.base, size.d, s + 50, 3 * s + 1);
+    if (s % 4 == 2) {
+      c.points.make_bytes(-3, 3);
+      c.base.make_bytes(-3, 3);
+    }
     c.options.count = size.count;
     c.what = std::string("large ") + naive::name(size.family) + ", n " + std::to_string(size.n) +
              ", d " + std::to_string(size.d);
     check(c, 2, dice, false);
     check(c, 1, dice, true);
+  }
+}
+
+// Bytes of a few values at the ends of their range: many ties, and sums beyond 2²⁴.
+TEST(Greedy, IsThePlainLoopOnBytesAtTheirEnds) {
+  for (const std::size_t d : {1u, 3u, 63u, 512u, 513u, 4096u}) {
+    for (const std::size_t distinct : {1u, 2u, 5u, 60u}) {
+      Dice dice(d * 100 + distinct);
+      Case c;
+      c.points = Set(130, d, 1);
+      for (std::size_t i = 0; i < c.points.n; ++i) {
+        const std::size_t which = dice.below(distinct);
+        Dice of_row(which + d);
+        for (std::size_t j = 0; j < d; ++j) {
+          const float value = of_row.pick({0.0f, 255.0f, 255.0f, 254.0f});
+          c.points.row(i)[j] = distinct == 1 ? (d % 2 == 0 ? 255.0f : 0.0f) : value;
+        }
+      }
+      c.points.make_bytes(0, 255);
+      c.options.count = 70;
+      c.what = "bytes, d " + std::to_string(d) + ", " + std::to_string(distinct) + " distinct";
+      check(c, 4, dice);
+    }
   }
 }
 
@@ -511,7 +520,7 @@ TEST(GreedyErrors, ValuesThatAreNotFiniteNameTheirRow) {
     options.start = dice.pick({Start::kMean, Start::kRandom, Start::kIndex});
     const VectorView base_view = in_base || dice.one_in(2) ? base.view() : VectorView();
     const std::size_t crew = dice.below(4);
-    const GreedyTuning tuning = random_tuning(dice, d);
+    const GreedyTuning tuning = random_tuning(dice);
     const std::optional<Error> error = error_of(
         [&] { greedy_sample_tuned(points.view(), base_view, options, naive::crew(crew), tuning); });
     ASSERT_TRUE(error) << "seed " << seed << ", row " << row << (in_base ? " of base" : "");
@@ -577,6 +586,27 @@ TEST(GreedyErrors, CallsThatMakeNoSense) {
   EXPECT_EQ(greedy_sample(points.view(), {}, options, naive::crew(0)).picks[0], 29);
 }
 
+TEST(GreedyErrors, BytesAndFloatsAreNotMixed) {
+  Set floats = naive::make(Family::kGaussian, 20, 8, 1, 2);
+  Set bytes = floats;
+  bytes.make_bytes(-2, 2);
+  GreedyOptions options;
+  options.count = 3;
+  options.points_name = "new.npy";
+  options.base_name = "kept.npy";
+  for (const bool points_are_bytes : {false, true}) {
+    const std::optional<Error> error = error_of([&] {
+      greedy_sample((points_are_bytes ? bytes : floats).view(),
+                    (points_are_bytes ? floats : bytes).view(), options, naive::crew(0));
+    });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), Error::Kind::kInput);
+    for (const char* part : {"new.npy", "kept.npy", "uint8", "float"}) {
+      EXPECT_NE(std::string(error->what()).find(part), std::string::npos) << error->what();
+    }
+  }
+}
+
 TEST(GreedyErrors, MemoryLimitIsKeptToOrRefused) {
   const Set points = naive::make(Family::kLowRank, 5000, 256, 5, 6);
   GreedyOptions options;
@@ -613,7 +643,7 @@ TEST(GreedyProgress, RisesToOneAndCancels) {
     const Family family = dice.pick({Family::kLowRank, Family::kDuplicates, Family::kGaussian});
     const Set points = naive::make(family, n, d, seed, seed);
     const Set base = naive::make(family, dice.pick<std::size_t>({0, 0, 1, 200}), d, seed, seed + 9);
-    const GreedyTuning tuning = random_tuning(dice, d);
+    const GreedyTuning tuning = random_tuning(dice);
     const std::size_t crew = dice.below(4);
     GreedyOptions options;
     options.count = dice.between(1, 50);

@@ -120,14 +120,16 @@ inline std::uint16_t to_half(float x) {
 
 // ---------------------------------------------------------------- sets of vectors
 
-/// Rows of float32 and, for a float16 set, the halves they were widened from. The rows stand at an
-/// offset of `lead` floats, so that they are not always aligned; nothing follows the last one.
+/// Rows of float32 and, for a set of float16 or bytes, what they were widened from. The rows stand
+/// at an offset of `lead` floats, so that they are not always aligned; nothing follows the last
+/// one.
 struct Set {
   std::size_t n = 0;
   std::size_t d = 0;
   std::size_t lead = 0;
   std::vector<float> values;
   std::vector<std::uint16_t> halves;
+  std::vector<std::uint8_t> bytes;
 
   Set() = default;
   Set(std::size_t rows, std::size_t cols, std::size_t offset = 0)
@@ -144,7 +146,19 @@ struct Set {
     }
   }
 
+  /// `low` becomes 0 and `high` 255; what is beyond is cut.
+  void make_bytes(float low, float high) {
+    bytes.resize(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double part = (static_cast<double>(values[i]) - static_cast<double>(low)) /
+                          (static_cast<double>(high) - static_cast<double>(low));
+      bytes[i] = static_cast<std::uint8_t>(std::clamp(part >= 0 ? part : 0.0, 0.0, 1.0) * 255);
+      values[i] = bytes[i];
+    }
+  }
+
   VectorView view() const {
+    if (!bytes.empty()) return {bytes.data() + lead, n, d, Scalar::kUint8};
     if (!halves.empty()) return {halves.data() + lead, n, d, Scalar::kFloat16};
     return {values.data() + lead, n, d};
   }
@@ -424,6 +438,17 @@ inline float canonical(const float* a, const float* b, std::size_t d) {
   return sum[0];
 }
 
+/// The canonical squared distance of two vectors of sets; of bytes the exact sum, rounded once.
+inline float distance(const Set& a, std::size_t i, const Set& b, std::size_t j) {
+  if (a.bytes.empty()) return canonical(a.row(i), b.row(j), a.d);
+  std::uint64_t sum = 0;
+  for (std::size_t l = 0; l < a.d; ++l) {
+    const int difference = int{a.bytes[a.lead + i * a.d + l]} - int{b.bytes[b.lead + j * b.d + l]};
+    sum += static_cast<std::uint64_t>(difference * difference);
+  }
+  return static_cast<float>(sum);
+}
+
 /// float64 sums over blocks of 1024 rows, each in row order; blocks added in order; divided by the
 /// number of rows and rounded.
 inline std::vector<float> mean(const Set& set) {
@@ -468,7 +493,7 @@ inline GreedyResult greedy(const Set& points, const Set& base, std::size_t count
   if (initial) nearest = *initial;
   for (std::size_t b = 0; b < base.n; ++b) {
     for (std::size_t i = 0; i < points.n; ++i) {
-      nearest[i] = std::min(nearest[i], canonical(points.row(i), base.row(b), points.d));
+      nearest[i] = std::min(nearest[i], distance(points, i, base, b));
     }
   }
   while (result.picks.size() < count) {
@@ -482,7 +507,7 @@ inline GreedyResult greedy(const Set& points, const Set& base, std::size_t count
     result.picks.push_back(static_cast<std::int64_t>(best));
     result.radii.push_back(std::sqrt(nearest[best]));
     for (std::size_t i = 0; i < points.n; ++i) {
-      nearest[i] = std::min(nearest[i], canonical(points.row(i), points.row(best), points.d));
+      nearest[i] = std::min(nearest[i], distance(points, i, points, best));
     }
   }
   float largest = 0;

@@ -233,6 +233,14 @@ TEST(Herding, WidensHalves) {
             herding_in_plain_loops(widened(halves, 300, 70), 40));
 }
 
+TEST(Herding, WidensBytes) {
+  Set points = naive::make(Family::kLowRank, 150, 70, 1, 2);
+  points.make_bytes(-3, 3);
+  const VectorView widened(points.row(0), points.n, points.d);
+  EXPECT_EQ(herding_sample(points.view(), 40, naive::crew(1)),
+            herding_sample(widened, 40, naive::crew(1)));
+}
+
 TEST(Herding, RefusesKindly) {
   Compute compute(2);
   Vectors points = clustered(50, 4, 1);
@@ -375,6 +383,20 @@ TEST(PatchCore, WidensHalves) {
 }
 
 // The random projection keeps distances, on average: the scale is right.
+TEST(PatchCore, WidensBytes) {
+  for (const std::size_t d : {60u, 200u}) {
+    Set points = naive::make(Family::kLowRank, 700, d, 1, 2);
+    points.make_bytes(-3, 3);
+    const VectorView widened(points.row(0), points.n, points.d);
+    GreedyOptions options;
+    options.count = 30;
+    const GreedyResult bytes = patchcore_sample(points.view(), options, naive::crew(1));
+    const GreedyResult floats = patchcore_sample(widened, options, naive::crew(1));
+    EXPECT_EQ(bytes.picks, floats.picks);
+    EXPECT_EQ(bytes.radii, floats.radii);
+  }
+}
+
 TEST(PatchCore, RadiiAreOfTheSizeOfTheDistances) {
   const Vectors points = clustered(200, 400, 3);
   Compute compute(2);
