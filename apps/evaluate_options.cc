@@ -43,6 +43,13 @@ void DataOptions::add_to(CLI::App& command) {
       ->capture_default_str()
       ->type_name("N|none");
   command
+      .add_option(
+          "--score", score,
+          "An image's score: the largest value of its anomaly map, or of its patches' distances")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"map", "patch"}))
+      ->type_name("map|patch");
+  command
       .add_option("--cache", cache,
                   "Folder for features and finished runs (default: ~/.cache/contcore/evaluate)")
       ->type_name("DIR");
@@ -56,6 +63,7 @@ void DataOptions::open() {
   evaluation.classes = split_names(classes);
   evaluation.layers = split_names(layers);
   evaluation.geometry = Geometry::parse(resize, crop);
+  evaluation.score = parse_score(score);
   evaluation.cache_limit = parse_size(cache_limit);
   evaluation.cache = no_cache ? "" : cache.empty() ? default_cache() : cache;
   for (const std::string& root : roots) {

@@ -16,6 +16,7 @@ struct DataOptions {
   std::string layers;
   std::string resize = "256";
   std::string crop = "224";
+  std::string score = "patch";
   std::string cache;
   std::string cache_limit = "64G";
   bool no_cache = false;

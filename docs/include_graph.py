@@ -19,8 +19,8 @@ END = "<!-- end of include graph -->\n"
 PUBLIC = {
     "base": ["compute", "error", "npy", "progress", "threads", "vectors"],
     "coreset": ["compare", "distance", "greedy", "nearest", "samplers"],
-    "memory": ["memory", "score"],
-    "image": ["image"],
+    "memory": ["memory"],
+    "image": ["image", "score"],
     "backbone": ["backbone", "embedding"],
     "detector": ["detector", "extractor", "verdict"],
     "evaluate": ["analyze", "dataset", "evaluate", "metrics", "schedule"],

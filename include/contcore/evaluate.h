@@ -15,6 +15,7 @@
 #include "contcore/image.h"
 #include "contcore/progress.h"
 #include "contcore/schedule.h"
+#include "contcore/score.h"
 
 namespace contcore {
 
@@ -107,6 +108,7 @@ struct EvaluationOptions {
   std::string backbone;              ///< as in DetectorOptions
   std::vector<std::string> layers;
   Geometry geometry{Geometry::Resize::kSquare, 256, 224};
+  Score score = Score::kPatch;
   std::string cache;                                ///< folder; empty: none
   std::size_t cache_limit = std::size_t{64} << 30;  ///< bytes
   bool fresh = false;  ///< do not take results of earlier runs from the cache

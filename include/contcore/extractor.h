@@ -11,6 +11,7 @@
 #include "contcore/compute.h"
 #include "contcore/embedding.h"
 #include "contcore/image.h"
+#include "contcore/score.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
@@ -31,6 +32,8 @@ struct Patches {
   NetworkInput input;  ///< without its pixels
   std::size_t image_width = 0;
   std::size_t image_height = 0;
+
+  PatchGrid grid() const { return {grid_width, grid_height, input.width, input.height}; }
 };
 
 /// Several threads may extract at once: each takes a runner of the network, and puts it back.

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "contcore/score.h"
+
 namespace contcore {
 
 /// An 8-bit RGB image, row after row, three bytes a pixel.
@@ -83,9 +85,9 @@ struct Map {
 /// The anomaly map in the pixels the backbone saw: the grid of patch distances, bilinearly
 /// (half-pixel centres) to width × height, smoothed by a Gaussian of σ = 4 at a short side of 224,
 /// in proportion elsewhere. The Gaussian reaches 4 σ and sees the map mirrored at its borders (d c
-/// b a | a b c d), as SciPy's gaussian_filter does. width × height must not be 0, nor the grid.
-Map anomaly_map(std::span<const float> patches, std::size_t grid_width, std::size_t grid_height,
-                std::size_t width, std::size_t height);
+/// b a | a b c d), as SciPy's gaussian_filter does. Throws Error
+/// (kInternal) when the patches are not the grid's, or there are none.
+Map anomaly_map(std::span<const float> patches, const PatchGrid& grid);
 
 /// That map in the pixels of the original image of width × height, bilinearly. Pixels the backbone
 /// did not see (whose centres lie outside the crop) are 0.

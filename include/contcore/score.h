@@ -1,15 +1,36 @@
 // The score of an image.
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
+#include <map>
 #include <span>
+#include <string>
 
 namespace contcore {
 
-/// The largest of its patches' distances to the memory, of which there is at least one. Whatever
-/// scores an image calls this: inspecting, calibrating, evaluating.
-inline float image_score(std::span<const float> distances) {
-  return *std::max_element(distances.begin(), distances.end());
-}
+enum class Score {
+  kMap,    ///< the largest value of its anomaly map
+  kPatch,  ///< the largest distance of a patch (the paper's)
+};
+
+/// "map" or "patch"; and back. Throws Error (kUsage) for another name.
+const char* score_name(Score score);
+Score parse_score(const std::string& name);
+/// What a memory's source says; one that says nothing is of patches.
+Score score_of(const std::map<std::string, std::string>& source);
+
+/// Where the patches of an image lie: their grid, and the pixels that the backbone saw.
+struct PatchGrid {
+  std::size_t columns = 0;
+  std::size_t rows = 0;
+  std::size_t width = 0;
+  std::size_t height = 0;
+};
+
+/// The score of an image, given the distances of its patches (row after row) to the memory.
+/// Whatever scores an image calls this: inspecting, calibrating, evaluating. By kMap it is the
+/// maximum of anomaly_map(), to the bit. Throws Error (kInternal) when the distances are not the
+/// grid's.
+float image_score(std::span<const float> distances, const PatchGrid& grid, Score score);
 
 }  // namespace contcore

@@ -22,7 +22,7 @@ struct InspectOptions {
 
 /// What was seen in one image.
 struct Inspection {
-  float score = 0;                     ///< image_score(): largest distance of a patch to the memory
+  float score = 0;                     ///< image_score()
   std::optional<std::size_t> task;     ///< recognised, or named; an index into Memory::tasks()
   std::optional<Threshold> threshold;  ///< of that task
   bool rejected = false;               ///< score above threshold
@@ -34,7 +34,7 @@ struct Inspection {
 
 /// Score, product and verdict, given the patches' distances to the memory; no map. Whoever judges
 /// an image calls this. Throws Error (kUsage) for a task that is not in the memory.
-Inspection judge(const Memory& memory, VectorView patches, std::span<const float> distances,
+Inspection judge(const Memory& memory, const Patches& patches, std::span<const float> distances,
                  const InspectOptions& options);
 
 /// Searches, judges, and draws the map over the image the patches are of. Throws Error (kInput)

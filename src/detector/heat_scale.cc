@@ -12,7 +12,8 @@ constexpr float kHot = 1.6F;
 
 }  // namespace
 
-float outline_level(float score, std::optional<float> threshold, float peak) {
+float outline_level(Score by, float score, std::optional<float> threshold, float peak) {
+  if (threshold && by == Score::kMap) return *threshold;
   if (!threshold || !(score > 0)) return std::numeric_limits<float>::infinity();
   return *threshold * (peak / score);
 }

@@ -4,13 +4,15 @@
 #include <optional>
 
 #include "contcore/image.h"
+#include "contcore/score.h"
 
 namespace contcore {
 
-/// Map value that the threshold comes to where the map's peak is `peak`: smoothing lowers the peak,
-/// and the threshold goes down with it, so that an image has something outlined exactly when it is
-/// rejected. Infinite without a threshold.
-float outline_level(float score, std::optional<float> threshold, float peak);
+/// Map value that the threshold comes to where the map's peak is `peak`. By the map's score it is
+/// the threshold. By that of patches, smoothing lowers the peak, and the threshold goes down with
+/// it, so that an image has something outlined exactly when it is rejected. Infinite without a
+/// threshold.
+float outline_level(Score by, float score, std::optional<float> threshold, float peak);
 
 /// Where heat begins and is full.
 struct HeatRange {

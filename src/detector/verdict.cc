@@ -25,11 +25,12 @@ std::size_t task_named(const Memory& memory, const std::string& name) {
 
 }  // namespace
 
-Inspection judge(const Memory& memory, VectorView patches, std::span<const float> distances,
+Inspection judge(const Memory& memory, const Patches& patches, std::span<const float> distances,
                  const InspectOptions& options) {
   Inspection seen;
-  seen.score = image_score(distances);
-  seen.task = options.task.empty() ? memory.recognise(patches) : task_named(memory, options.task);
+  seen.score = image_score(distances, patches.grid(), score_of(memory.source));
+  seen.task = options.task.empty() ? memory.recognise(patches.vectors.view())
+                                   : task_named(memory, options.task);
   if (seen.task) seen.threshold = memory.threshold(*seen.task, options.false_alarms);
   seen.rejected = seen.threshold && seen.score > seen.threshold->score;
   return seen;
@@ -38,18 +39,16 @@ Inspection judge(const Memory& memory, VectorView patches, std::span<const float
 Inspection inspect(const Memory& memory, const Patches& patches, const InspectOptions& options,
                    Compute& compute) {
   const std::vector<float> distances = memory.distances(patches.vectors.view(), compute);
-  Inspection seen = judge(memory, patches.vectors.view(), distances, options);
+  Inspection seen = judge(memory, patches, distances, options);
   if (!options.map) return seen;
-  const NetworkInput& input = patches.input;
-  seen.map = to_original(
-      anomaly_map(distances, patches.grid_width, patches.grid_height, input.width, input.height),
-      input, patches.image_width, patches.image_height);
+  seen.map = to_original(anomaly_map(distances, patches.grid()), patches.input, patches.image_width,
+                         patches.image_height);
   const auto peak = std::max_element(seen.map.values.begin(), seen.map.values.end());
   const auto at = static_cast<std::size_t>(peak - seen.map.values.begin());
   seen.peak_x = at % seen.map.width;
   seen.peak_y = at / seen.map.width;
   const auto threshold = seen.threshold ? std::optional(seen.threshold->score) : std::nullopt;
-  seen.level = outline_level(seen.score, threshold, *peak);
+  seen.level = outline_level(score_of(memory.source), seen.score, threshold, *peak);
   return seen;
 }
 

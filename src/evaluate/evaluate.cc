@@ -58,14 +58,23 @@ struct Seen {
 
 Map map_of(const Scored& scored, const ImagePlace& place) {
   if (scored.patches.empty()) return {};
-  return anomaly_map(scored.patches, place.grid_width, place.grid_height, place.input.width,
-                     place.input.height);
+  return anomaly_map(scored.patches, place.grid());
+}
+
+// A method that has distances leaves the score to be made of them.
+Scored score_image(const Method& method, const ImageFeatures& features, std::size_t image,
+                   std::size_t product, Score score, Compute& compute) {
+  Scored scored = method.score(features.of_image(image), product, compute);
+  if (!scored.patches.empty()) {
+    scored.score = image_score(scored.patches, features.images[image].grid(), score);
+  }
+  return scored;
 }
 
 // Scores all test images of a class. Pixels count when every defect has a mask.
 Measures measure_class(const Method& method, const Product& product, std::size_t index,
-                       const ImageFeatures& features, Compute& compute, const Progress& progress,
-                       std::vector<TestScore>* scores) {
+                       const ImageFeatures& features, Score score, Compute& compute,
+                       const Progress& progress, std::vector<TestScore>* scores) {
   std::vector<float> good;
   std::vector<float> defect;
   PixelScores pixels;
@@ -77,7 +86,7 @@ Measures measure_class(const Method& method, const Product& product, std::size_t
         if (worker == 0) report(progress, static_cast<double>(i) / static_cast<double>(n));
         Compute one(1);
         Seen seen;
-        seen.scored = method.score(features.of_image(i), index, one);
+        seen.scored = score_image(method, features, i, index, score, one);
         if (!product.masks) return seen;
         seen.map = map_of(seen.scored, features.images[i]);
         const TestImage& image = product.test[i];
@@ -188,7 +197,8 @@ RunResult Evaluation::run(const Setting& setting, Compute& compute, const Progre
           parts.test(c, compute, extracting(test_files(parts.products[c])));
       const auto count = static_cast<double>(parts.products[c].test.size());
       start = Clock::now();
-      result.steps.back().push_back(measure_class(*method, parts.products[c], c, *features, compute,
+      result.steps.back().push_back(measure_class(*method, parts.products[c], c, *features,
+                                                  parts.options.score, compute,
                                                   meter.piece(kTestCost * count), &scores));
       test_seconds += seconds_since(start) + features->seconds;
       tested += count;
@@ -208,10 +218,10 @@ RunResult Evaluation::run(const Setting& setting, Compute& compute, const Progre
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const auto features = parts.test(chosen[i].product, compute, {});
     const ImagePlace& place = features->images[chosen[i].image];
-    const Scored scored =
-        method->score(features->of_image(chosen[i].image), chosen[i].product, compute);
+    const Scored scored = score_image(*method, *features, chosen[i].image, chosen[i].product,
+                                      parts.options.score, compute);
     draw_verdict(parts.extractor, parts.products[chosen[i].product].test[chosen[i].image],
-                 map_of(scored, place), place, result.gallery[i]);
+                 map_of(scored, place), place, parts.options.score, result.gallery[i]);
   }
   result.peak_bytes = peak.bytes();
   results.keep(key, result);

@@ -152,6 +152,7 @@ std::unique_ptr<Method> Evaluation::State::method(const Setting& setting) const 
 std::string Evaluation::State::result_key(const Setting& setting) const {
   std::string key = fmt::format("{} {} {} {} {}\n", setting.method, setting.m, setting.p, setting.q,
                                 setting.seed);
+  if (options.score != Score::kPatch) key += fmt::format("score {}\n", score_name(options.score));
   for (const std::vector<std::size_t>& task : schedule) {
     key += "task\n";
     for (const std::size_t c : task) {

@@ -11,6 +11,7 @@
 #include "contcore/extractor.h"
 #include "contcore/npy.h"
 #include "contcore/progress.h"
+#include "contcore/score.h"
 
 namespace contcore {
 
@@ -22,6 +23,8 @@ struct ImagePlace {
   NetworkInput input;  ///< without its pixels
   std::size_t image_width = 0;
   std::size_t image_height = 0;
+
+  PatchGrid grid() const { return {grid_width, grid_height, input.width, input.height}; }
 };
 
 /// The patches of a list of images, one after the other.

@@ -99,7 +99,7 @@ std::vector<Verdict> choose_verdicts(const std::vector<TestScore>& scores,
 }
 
 void draw_verdict(const Extractor& extractor, const TestImage& image, const Map& map,
-                  const ImagePlace& place, Verdict& verdict) {
+                  const ImagePlace& place, Score score, Verdict& verdict) {
   verdict.image = picture(prepare(read_image(image.file), extractor.geometry()));
   if (!image.mask.empty()) {
     const Mask mask = read_mask(image.mask, place);
@@ -109,10 +109,9 @@ void draw_verdict(const Extractor& extractor, const TestImage& image, const Map&
     }
   }
   if (map.values.empty()) return;
-  // Smoothing lowers the peak; the level goes down with it.
   const float peak = *std::max_element(map.values.begin(), map.values.end());
   Overlay overlay;
-  overlay.level = outline_level(verdict.score, verdict.level, peak);
+  overlay.level = outline_level(score, verdict.score, verdict.level, peak);
   const HeatRange range = heat_range(map, overlay.level);
   overlay.low = range.low;
   overlay.high = range.high;

@@ -29,6 +29,6 @@ std::vector<Verdict> choose_verdicts(const std::vector<TestScore>& scores,
 
 /// Draws one: the image as the backbone saw it, the mask, and the heat.
 void draw_verdict(const Extractor& extractor, const TestImage& image, const Map& map,
-                  const ImagePlace& place, Verdict& verdict);
+                  const ImagePlace& place, Score score, Verdict& verdict);
 
 }  // namespace contcore

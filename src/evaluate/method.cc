@@ -7,7 +7,6 @@
 
 #include "contcore/error.h"
 #include "contcore/greedy.h"
-#include "contcore/score.h"
 
 namespace contcore {
 namespace {
@@ -100,7 +99,6 @@ Scored VectorMethod::score(VectorView patches, std::size_t /*product*/, Compute&
 Scored score_patches(const NearestIndex& index, VectorView patches, Compute& compute) {
   Scored scored;
   scored.patches = index.search(patches, 1, compute, "patches").distances;
-  scored.score = image_score(scored.patches);
   return scored;
 }
 

@@ -46,7 +46,7 @@ struct TaskFeatures {
 std::size_t part_count(double p, std::size_t rows);
 
 struct Scored {
-  float score = 0;
+  float score = 0;             ///< of a method without maps; of others it is made of the patches
   std::vector<float> patches;  ///< empty for a method without maps
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 // As in coreset/kernels.cc: targets with a fused multiply-add, and the plain baseline.
 #define HWY_DISABLED_TARGETS \
@@ -207,7 +208,7 @@ void BlendFloatRows(const float* above, const float* below, float above_weight, 
   });
 }
 
-// ---- Filter
+// ---- Weighted sums
 // --------------------------------------------------------------------------------------
 
 template <typename D, typename V>
@@ -224,88 +225,43 @@ HWY_INLINE V fused(D f, V a, V b, V c) {
 #endif
 }
 
-// kSide vectors side by side: as many sums are in flight.
-template <std::size_t kSide, typename D>
-HWY_INLINE void filter_row_at(D f, const float* row, const float* kernel, std::size_t taps,
-                              float* out) {
-  const std::size_t lanes = hn::Lanes(f);
-  hn::Vec<D> sum[kSide];
-  for (std::size_t j = 0; j < kSide; ++j) {
-    sum[j] = hn::Mul(hn::LoadU(f, row + j * lanes), hn::Set(f, kernel[0]));
-  }
-  for (std::size_t t = 1; t < taps; ++t) {
-    const auto weight = hn::Set(f, kernel[t]);
-    for (std::size_t j = 0; j < kSide; ++j) {
-      sum[j] = fused(f, hn::LoadU(f, row + t + j * lanes), weight, sum[j]);
+// Weighted sums of kVectors vectors of columns from i on; returns their maximum.
+template <std::size_t kVectors, typename D>
+HWY_INLINE hn::Vec<D> mix_strip(D d, const float* rows, std::size_t stride, const float* weights,
+                                std::size_t terms, std::size_t i, float* out) {
+  hn::Vec<D> sums[kVectors];
+  for (std::size_t v = 0; v < kVectors; ++v) sums[v] = hn::Zero(d);
+  for (std::size_t t = 0; t < terms; ++t) {
+    const auto weight = hn::Set(d, weights[t]);
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const auto term = hn::LoadU(d, rows + t * stride + i + v * hn::Lanes(d));
+      sums[v] = fused(d, weight, term, sums[v]);
     }
   }
-  for (std::size_t j = 0; j < kSide; ++j) hn::StoreU(sum[j], f, out + j * lanes);
+  auto largest = sums[0];
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    hn::StoreU(sums[v], d, out + i + v * hn::Lanes(d));
+    largest = hn::Max(largest, sums[v]);
+  }
+  return largest;
 }
 
-void FilterRow(const float* row, const float* kernel, std::size_t taps, std::size_t n, float* out) {
+float MixRows(const float* rows, std::size_t stride, const float* weights, std::size_t terms,
+              std::size_t n, float* out) {
+  constexpr hn::CappedTag<float, 1> one;
+  auto largest = hn::Set(F(), -std::numeric_limits<float>::infinity());
   std::size_t i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
-    filter_row_at<4>(F(), row + i, kernel, taps, out + i);
+    largest = hn::Max(largest, mix_strip<4>(F(), rows, stride, weights, terms, i, out));
   }
-  for (; i + kLanes <= n; i += kLanes) filter_row_at<1>(F(), row + i, kernel, taps, out + i);
-  for (; i < n; ++i) filter_row_at<1>(hn::CappedTag<float, 1>(), row + i, kernel, taps, out + i);
-}
-
-// kDown rows at a time: what one of them sees t rows away, the next one sees t + 1 or t − 1 away.
-template <std::size_t kSide, std::size_t kDown, typename D>
-HWY_INLINE void filter_rows(D f, const float* const* middle, const float* half, std::size_t radius,
-                            std::size_t n, std::size_t at, float* out) {
-  const std::size_t lanes = hn::Lanes(f);
-  hn::Vec<D> before[kDown][kSide], behind[kDown][kSide], sum[kDown][kSide];
-  for (std::size_t y = 0; y < kDown; ++y) {
-    for (std::size_t j = 0; j < kSide; ++j) {
-      before[y][j] = behind[y][j] = hn::LoadU(f, middle[y] + at + j * lanes);
-      sum[y][j] = hn::Mul(before[y][j], hn::Set(f, half[0]));
-    }
+  for (; i + kLanes <= n; i += kLanes) {
+    largest = hn::Max(largest, mix_strip<1>(F(), rows, stride, weights, terms, i, out));
   }
-  for (std::size_t t = 1; t <= radius; ++t) {
-    const float* const first = *(middle - t) + at;
-    const float* const last = *(middle + kDown - 1 + t) + at;
-    const auto weight = hn::Set(f, half[t]);
-    for (std::size_t j = 0; j < kSide; ++j) {
-      for (std::size_t y = kDown - 1; y > 0; --y) before[y][j] = before[y - 1][j];
-      for (std::size_t y = 0; y + 1 < kDown; ++y) behind[y][j] = behind[y + 1][j];
-      before[0][j] = hn::LoadU(f, first + j * lanes);
-      behind[kDown - 1][j] = hn::LoadU(f, last + j * lanes);
-      for (std::size_t y = 0; y < kDown; ++y) {
-        sum[y][j] = fused(f, hn::Add(before[y][j], behind[y][j]), weight, sum[y][j]);
-      }
-    }
-  }
-  for (std::size_t y = 0; y < kDown; ++y) {
-    for (std::size_t j = 0; j < kSide; ++j) hn::StoreU(sum[y][j], f, out + y * n + at + j * lanes);
-  }
-}
-
-template <std::size_t kSide, typename D>
-HWY_INLINE void filter_strip(D f, const float* const* rows, const float* half, std::size_t radius,
-                             std::size_t count, std::size_t n, std::size_t at, float* out) {
-  constexpr std::size_t kDown = kLanes == 16 ? 4 : 2;  // registers: 3 · kSide · kDown
-  std::size_t y = 0;
-  for (; y + kDown <= count; y += kDown) {
-    filter_rows<kSide, kDown>(f, rows + y + radius, half, radius, n, at, out + y * n);
-  }
-  for (; y < count; ++y) {
-    filter_rows<kSide, 1>(f, rows + y + radius, half, radius, n, at, out + y * n);
-  }
-}
-
-// In strips so narrow that the rows they see stay in the nearest cache.
-void FilterColumns(const float* const* rows, const float* half, std::size_t radius,
-                   std::size_t count, std::size_t n, float* out) {
-  std::size_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    filter_strip<2>(F(), rows, half, radius, count, n, i, out);
-  }
-  for (; i + kLanes <= n; i += kLanes) filter_strip<1>(F(), rows, half, radius, count, n, i, out);
+  float most = hn::GetLane(hn::MaxOfLanes(F(), largest));
   for (; i < n; ++i) {
-    filter_strip<1>(hn::CappedTag<float, 1>(), rows, half, radius, count, n, i, out);
+    most = std::max(most, hn::GetLane(mix_strip<1>(one, rows, stride, weights, terms, i, out)));
   }
+  return most;
 }
 
 }  // namespace
@@ -324,8 +280,7 @@ HWY_EXPORT(WeighRows);
 HWY_EXPORT(BlendPixels);
 HWY_EXPORT(BlendByteRows);
 HWY_EXPORT(BlendFloatRows);
-HWY_EXPORT(FilterRow);
-HWY_EXPORT(FilterColumns);
+HWY_EXPORT(MixRows);
 
 void add_rows(const std::uint8_t* bytes, std::size_t stride, std::size_t rows, std::size_t n,
               std::uint16_t* sums) {
@@ -371,14 +326,9 @@ void blend_rows(const float* above, const float* below, float above_weight, floa
   HWY_DYNAMIC_DISPATCH(BlendFloatRows)(above, below, above_weight, below_weight, n, out);
 }
 
-void filter_row(const float* row, const float* kernel, std::size_t taps, std::size_t n,
-                float* out) {
-  HWY_DYNAMIC_DISPATCH(FilterRow)(row, kernel, taps, n, out);
-}
-
-void filter_columns(const float* const* rows, const float* half, std::size_t radius,
-                    std::size_t count, std::size_t n, float* out) {
-  HWY_DYNAMIC_DISPATCH(FilterColumns)(rows, half, radius, count, n, out);
+float mix_rows(const float* rows, std::size_t stride, const float* weights, std::size_t terms,
+               std::size_t n, float* out) {
+  return HWY_DYNAMIC_DISPATCH(MixRows)(rows, stride, weights, terms, n, out);
 }
 
 }  // namespace contcore::image_kernels

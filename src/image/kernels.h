@@ -49,13 +49,9 @@ void blend_rows(const std::int16_t* above, const std::int16_t* below, std::int16
 void blend_rows(const float* above, const float* below, float above_weight, float below_weight,
                 std::size_t n, float* out);
 
-/// out[i] = Σ_t kernel[t] · row[i + t], by fused multiply-add in that order.
-void filter_row(const float* row, const float* kernel, std::size_t taps, std::size_t n, float* out);
-
-/// out[i] = half[0] · middle + Σ_t half[t] · (the two t away), by fused multiply-add in that order,
-/// for each of `count` rows: the middle of the y-th is rows[y + radius], with `radius` rows before
-/// and behind it.
-void filter_columns(const float* const* rows, const float* half, std::size_t radius,
-                    std::size_t count, std::size_t n, float* out);
+/// out[i] = Σ_t weights[t] · rows[t · stride + i], by fused multiply-add in that order; at least
+/// one term. Returns the largest of them.
+float mix_rows(const float* rows, std::size_t stride, const float* weights, std::size_t terms,
+               std::size_t n, float* out);
 
 }  // namespace contcore::image_kernels

@@ -12,7 +12,6 @@
 #include "contcore/error.h"
 #include "contcore/memory.h"
 #include "contcore/nearest.h"
-#include "contcore/score.h"
 #include "memory/state.h"
 
 namespace contcore {
@@ -114,7 +113,9 @@ void Memory::recalibrate(Compute& compute) {
   const std::vector<float> all = distances(patches.view(), compute);
   at = 0;
   for (HeldOut& image : state_->calibration.images) {
-    image.score = image_score(std::span(all).subspan(at, image.patches.rows()));
+    image.score =
+        *std::max_element(all.begin() + static_cast<std::ptrdiff_t>(at),
+                          all.begin() + static_cast<std::ptrdiff_t>(at + image.patches.rows()));
     at += image.patches.rows();
   }
 }

@@ -6,7 +6,6 @@
 
 #include "base/rows.h"
 #include "contcore/distance.h"
-#include "contcore/score.h"
 #include "coreset/kernels.h"
 
 namespace contcore {
@@ -82,7 +81,7 @@ HeldOut hold_out(VectorView patches, const std::vector<std::vector<float>>& dist
                  std::int32_t task) {
   HeldOut image;
   image.task = task;
-  image.score = image.first_score = image_score(distances[0]);
+  image.score = image.first_score = *std::max_element(distances[0].begin(), distances[0].end());
   image.mean = mean_of(patches);
   image.patches = gather(patches, telling(distances, Calibration::kMostPatches));
   return image;

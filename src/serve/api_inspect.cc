@@ -95,7 +95,7 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& t
     InspectOptions options;
     options.false_alarms = options_.false_alarms;
     options.task = task;
-    const Inspection judged = judge(*memory, patches.vectors.view(), distances, options);
+    const Inspection judged = judge(*memory, patches, distances, options);
     row.score = judged.score;
     if (judged.task) {
       row.task = memory->tasks()[*judged.task].name;
@@ -274,12 +274,12 @@ Api::Layers Api::layers(const StoredInspection& row) {
   };
   const Image small = blank_image(side(row.width), side(row.height));
   const NetworkInput input = prepare(small, live_.extractor().geometry());
-  Layers result{
-      to_original(anomaly_map(kept->patches, kept->grid_w, kept->grid_h, input.width, input.height),
-                  input, small.width, small.height),
-      0};
+  Layers result{to_original(anomaly_map(kept->patches,
+                                        {kept->grid_w, kept->grid_h, input.width, input.height}),
+                            input, small.width, small.height),
+                0};
   const float peak = *std::max_element(result.map.values.begin(), result.map.values.end());
-  result.level = outline_level(row.score, row.threshold, peak);
+  result.level = outline_level(score_of(live_.memory()->source), row.score, row.threshold, peak);
   return result;
 }
 

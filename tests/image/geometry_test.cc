@@ -12,6 +12,8 @@
 #include "base/random.h"
 #include "contcore/error.h"
 #include "contcore/image.h"
+#include "contcore/score.h"
+#include "coreset/naive.h"
 
 namespace contcore {
 namespace {
@@ -270,7 +272,7 @@ TEST(AnomalyMap, IsItsPlainTwin) {
         Case{40, 40, 32, 32}, Case{2, 2, 1, 1}, Case{2, 1, 5, 1}, Case{28, 4, 224, 3}}) {
     std::vector<float> patches(gw * gh);
     for (float& v : patches) v = static_cast<float>(random.uniform());
-    const Map map = anomaly_map(patches, gw, gh, width, height);
+    const Map map = anomaly_map(patches, {gw, gh, width, height});
     ASSERT_EQ(map.width, width);
     ASSERT_EQ(map.height, height);
     const double sigma = 4.0 * static_cast<double>(std::min(width, height)) / 224;
@@ -282,11 +284,41 @@ TEST(AnomalyMap, IsItsPlainTwin) {
   }
 }
 
+// An image's score is what people see of it, whatever the processor.
+TEST(ImageScore, IsTheMapsMaximumToTheBit) {
+  Random random(9);
+  for (const PatchGrid& grid : {PatchGrid{48, 48, 384, 384}, PatchGrid{13, 7, 101, 61},
+                                PatchGrid{1, 1, 50, 40}, PatchGrid{40, 40, 32, 32}}) {
+    std::vector<float> patches(grid.columns * grid.rows);
+    for (float& v : patches) v = static_cast<float>(random.uniform());
+    const Map first = anomaly_map(patches, grid);
+    for (const std::string& target : kernels::targets()) {
+      const naive::ForcedTarget forced(target);
+      const Map map = anomaly_map(patches, grid);
+      EXPECT_EQ(map.values, first.values) << target;
+      EXPECT_EQ(image_score(patches, grid, Score::kMap),
+                *std::max_element(map.values.begin(), map.values.end()))
+          << target;
+    }
+    EXPECT_EQ(image_score(patches, grid, Score::kPatch),
+              *std::max_element(patches.begin(), patches.end()));
+  }
+}
+
+TEST(ImageScore, HasNames) {
+  for (const Score score : {Score::kMap, Score::kPatch}) {
+    EXPECT_EQ(parse_score(score_name(score)), score);
+  }
+  EXPECT_THROW(parse_score("mean"), Error);
+  EXPECT_EQ(score_of({}), Score::kPatch);  // memories of before there was another
+  EXPECT_EQ(score_of({{"score", "map"}}), Score::kMap);
+}
+
 TEST(AnomalyMap, RefusesSizesThatDoNotFit) {
   const std::vector<float> patches(6, 1.0f);
   for (const auto& [gw, gh, w, h] : std::vector<std::array<std::size_t, 4>>{
            {3, 3, 8, 8}, {0, 0, 8, 8}, {3, 2, 0, 8}, {3, 2, 8, 0}}) {
-    EXPECT_THROW(anomaly_map(patches, gw, gh, w, h), Error);
+    EXPECT_THROW(anomaly_map(patches, {gw, gh, w, h}), Error);
   }
 }
 
@@ -335,7 +367,7 @@ void expect_spot_returns(std::size_t width, std::size_t height, const std::strin
       patches[y / 2 * gw + x / 2] += byte_of(input, 1, y, x);
     }
   }
-  const Map map = to_original(anomaly_map(patches, gw, gh, input.width, input.height), input,
+  const Map map = to_original(anomaly_map(patches, {gw, gh, input.width, input.height}), input,
                               image.width, image.height);
   ASSERT_EQ(map.width, width);
   ASSERT_EQ(map.height, height);

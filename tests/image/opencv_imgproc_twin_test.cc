@@ -19,7 +19,6 @@
 
 #include "base/random.h"
 #include "coreset/naive.h"
-#include "image/blur.h"
 #include "image/resize.h"
 
 namespace contcore {
@@ -132,44 +131,6 @@ TEST(OpenCvResize, Maps) {
     const Map ours = resize_map(map, width, height);
     ASSERT_TRUE(std::equal(ours.values.begin(), ours.values.end(), theirs.ptr<float>()))
         << map.width << "x" << map.height << " to " << width << "x" << height;
-  }
-}
-
-// How many floats lie between them, at most; all are positive.
-int steps_between(const Map& ours, const cv::Mat& theirs) {
-  int most = 0;
-  for (std::size_t i = 0; i < ours.values.size(); ++i) {
-    const auto a = std::bit_cast<std::int32_t>(ours.values[i]);
-    const auto b = std::bit_cast<std::int32_t>(theirs.ptr<float>()[i]);
-    most = std::max(most, std::abs(a - b));
-  }
-  return most;
-}
-
-// OpenCV's bits depend on the processor: with AVX2 it fuses products and sums, as we do everywhere.
-// Its own loop for kernels of up to five values (a short side below 35) sums in another order.
-TEST(OpenCvBlur, OnThisProcessor) {
-  Random random(6);
-  const bool fused = cv::checkHardwareSupport(CV_CPU_AVX2);
-  for (std::size_t width = 1; width < 300; width += width < 50 ? 1 : 7) {
-    for (const std::size_t height : {1u, 20u, 33u, 34u, 35u, 70u, 224u}) {
-      Map map = any_map(width, height, random);
-      const double sigma = 4 * static_cast<double>(std::min(width, height)) / 224;
-      const int radius = static_cast<int>(4 * sigma + 0.5);
-      const auto bell = [&](int i) { return std::exp(-0.5 * i * i / (sigma * sigma)); };
-      double sum = 0;
-      for (int i = -radius; i <= radius; ++i) sum += bell(i);
-      cv::Mat kernel(1, 2 * radius + 1, CV_32F);
-      for (int i = -radius; i <= radius; ++i) {
-        kernel.at<float>(i + radius) = static_cast<float>(bell(i) / sum);
-      }
-      cv::Mat theirs;
-      cv::sepFilter2D(values_of(map), theirs, CV_32F, kernel, kernel, {-1, -1}, 0,
-                      cv::BORDER_REFLECT);
-      ASSERT_LE(steps_between(blur(map, sigma), theirs),
-                fused && radius != 1 && radius != 2 ? 0 : 8)
-          << width << "x" << height;
-    }
   }
 }
 

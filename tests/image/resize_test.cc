@@ -11,7 +11,6 @@
 
 #include "base/random.h"
 #include "coreset/naive.h"
-#include "image/blur.h"
 
 namespace contcore {
 namespace {
@@ -137,60 +136,6 @@ TEST(Resize, ItsBitsAreTheSameForEver) {
 
 // ---- Blur
 // ----------------------------------------------------------------------------------------
-
-std::size_t seen_at(std::ptrdiff_t i, std::size_t size) {
-  const auto n = static_cast<std::ptrdiff_t>(size);
-  while (i < 0 || i >= n) i = i < 0 ? -1 - i : 2 * n - 1 - i;
-  return static_cast<std::size_t>(i);
-}
-
-// The definition: rows from left to right, columns from the middle outwards.
-Map plainly_blurred(const Map& map, double sigma) {
-  const int radius = static_cast<int>(4 * sigma + 0.5);
-  std::vector<float> kernel;
-  double sum = 0;
-  const auto bell = [&](int i) { return std::exp(-0.5 * i * i / (sigma * sigma)); };
-  for (int i = -radius; i <= radius; ++i) sum += bell(i);
-  for (int i = 0; i <= radius; ++i) kernel.push_back(static_cast<float>(bell(i) / sum));
-  const auto weight = [&](int i) { return kernel[static_cast<std::size_t>(std::abs(i))]; };
-  Map across = map, out = map;
-  for (std::size_t y = 0; y < map.height; ++y) {
-    for (std::size_t x = 0; x < map.width; ++x) {
-      float value = 0;
-      for (int i = -radius; i <= radius; ++i) {
-        const std::size_t from = seen_at(static_cast<std::ptrdiff_t>(x) + i, map.width);
-        value = std::fma(map.values[y * map.width + from], weight(i), value);
-      }
-      across.values[y * map.width + x] = value;
-    }
-  }
-  for (std::size_t y = 0; y < map.height; ++y) {
-    for (std::size_t x = 0; x < map.width; ++x) {
-      const auto at = [&](int i) {
-        const std::size_t from = seen_at(static_cast<std::ptrdiff_t>(y) + i, map.height);
-        return across.values[from * map.width + x];
-      };
-      float value = at(0) * weight(0);
-      for (int i = 1; i <= radius; ++i) value = std::fma(at(-i) + at(i), weight(i), value);
-      out.values[y * map.width + x] = value;
-    }
-  }
-  return out;
-}
-
-TEST(Blur, IsItsPlainTwinToTheBit) {
-  for (const std::string& target : kernels::targets()) {
-    const naive::ForcedTarget forced(target);
-    for (const auto& [width, height] : std::vector<std::pair<std::size_t, std::size_t>>{
-             {1, 1}, {3, 2}, {16, 5}, {37, 41}, {64, 9}, {5, 130}, {101, 33}}) {
-      for (const double sigma : {0.05, 0.3, 0.6, 1.0, 4.0}) {
-        const Map map = speckled_map(width, height, width);
-        EXPECT_EQ(blur(map, sigma).values, plainly_blurred(map, sigma).values)
-            << target << ": " << width << "x" << height << " σ " << sigma;
-      }
-    }
-  }
-}
 
 }  // namespace
 }  // namespace contcore

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/rows.h"
-#include "contcore/score.h"
 #include "detector/learning.h"
 #include "evaluate/method.h"
 
@@ -42,7 +41,6 @@ class ContCore : public Method {
   Scored score(VectorView patches, std::size_t /*product*/, Compute& compute) const override {
     Scored scored;
     scored.patches = memory_.distances(patches, compute);
-    scored.score = image_score(scored.patches);
     return scored;
   }
 
