@@ -28,7 +28,8 @@ constexpr char kFooter[] =
     "  contcore learn line.ccm screws/ --task screw          (the same memory learns on)\n"
     "  contcore learn line.ccm today/*.png --task bottle --online\n"
     "  contcore learn --server http://127.0.0.1:8080 bottles/good --task bottle\n"
-    "The settings of a memory (backbone, layers, resize, crop, capacity, rule, q) are chosen when\n"
+    "The settings of a memory (backbone, layers, resize, crop, capacity, rule, q, score) are "
+    "chosen when\n"
     "it is made and kept in it. Ctrl-C leaves it as it was. With --server a running contcore\n"
     "serve learns; a token is taken from the environment's CONTCORE_TOKEN.\n";
 
@@ -38,6 +39,7 @@ struct LearnCommand {
   std::vector<std::string> images;
   LearnOptions options;
   std::string memory_limit;
+  std::string hold_out;
   // Of a new memory.
   std::string backbone;
   std::string layers;
@@ -46,13 +48,14 @@ struct LearnCommand {
   std::optional<std::size_t> capacity;
   std::string consolidate;
   std::optional<double> q;
+  std::string score;
   CommonOptions common;
 };
 
-void check_part(const char* option, double value, bool zero) {
-  if (value <= 1 && (value > 0 || (zero && value == 0))) return;
-  throw Error(Error::Kind::kUsage, fmt::format("{} {} is not a part; it must be {} and at most 1",
-                                               option, value, zero ? "from 0" : "above 0"));
+void check_part(const char* option, double value) {
+  if (value > 0 && value <= 1) return;
+  throw Error(Error::Kind::kUsage,
+              fmt::format("{} {} is not a part; it must be above 0 and at most 1", option, value));
 }
 
 DetectorOptions settings(const LearnCommand& command) {
@@ -66,6 +69,7 @@ DetectorOptions settings(const LearnCommand& command) {
     options.consolidate.rule = Consolidate::parse(command.consolidate);
   }
   if (command.q) options.consolidate.q = *command.q;
+  if (!command.score.empty()) options.score = parse_score(command.score);
   return options;
 }
 
@@ -94,7 +98,14 @@ void check_settings(const LearnCommand& command, const Detector& detector) {
   }
   const Consolidate& has = memory.consolidation();
   same("--consolidate", command.consolidate, has.name());
+  same("--score", command.score, score_name(score_of(memory.source)));
   if (command.q) same("--q", fmt::format("{}", *command.q), fmt::format("{}", has.q));
+}
+
+// Images that the task's threshold rests on.
+std::size_t calibrated(const LearnCommand& command, const Memory& memory) {
+  const auto task = memory.find_task(command.options.task);
+  return task ? memory.states()[*task].calibrated : 0;
 }
 
 nlohmann::json as_json(const LearnCommand& command, const LearnReport& report, const Memory& memory,
@@ -105,7 +116,7 @@ nlohmann::json as_json(const LearnCommand& command, const LearnReport& report, c
   }
   return {{"task", command.options.task},
           {"learned", report.learned},
-          {"held_out", report.held_out},
+          {"calibrated", calibrated(command, memory)},
           {"skipped", skipped},
           {"patches", report.patches},
           {"vectors", memory.size()},
@@ -127,7 +138,8 @@ std::string as_text(const LearnCommand& command, const LearnReport& report, cons
                       memory.size(), memory.capacity(), memory.certificate());
   if (const auto task = memory.find_task(command.options.task)) {
     const auto threshold = memory.threshold(*task, kFalseAlarms);
-    if (threshold) text += threshold_text(*threshold) + "\n";
+    text += threshold ? threshold_text(*threshold) + "\n"
+                      : "no threshold yet: too few images; learn more of them\n";
   }
   text += fmt::format("peak memory {:.2f} GiB{}\n",
                       static_cast<double>(peak) / static_cast<double>(1U << 30),
@@ -136,8 +148,12 @@ std::string as_text(const LearnCommand& command, const LearnReport& report, cons
 }
 
 void run(LearnCommand& command) {
-  check_part("--ratio", command.options.p == 0 ? 1 : command.options.p, false);
-  check_part("--hold-out", command.options.hold_out, true);
+  check_part("--ratio", command.options.p == 0 ? 1 : command.options.p);
+  if (!command.hold_out.empty()) {
+    throw Error(Error::Kind::kUsage,
+                "--hold-out is not needed any more: every image is learned, and the threshold is "
+                "calibrated all the same; leave it out");
+  }
   if (!command.memory_limit.empty()) {
     command.options.memory_limit = parse_size(command.memory_limit);
   }
@@ -195,10 +211,7 @@ void add_learn(CLI::App& app) {
   sub->add_option("--ratio", command->options.p,
                   "Part p of the patches that is taken (default: 0.01; online 0.1)")
       ->type_name("p");
-  sub->add_option("--hold-out", command->options.hold_out,
-                  "Part of the images that is not learned but calibrates the threshold, at most 64 "
-                  "(default: 0.2; 0: none)")
-      ->type_name("PART");
+  sub->add_option("--hold-out", command->hold_out)->group("");  // to say that it is gone
   sub->add_flag("--strict", command->options.strict,
                 "Stop at an image that cannot be read, instead of leaving it out");
   sub->add_option("--memory-limit", command->memory_limit,
@@ -228,6 +241,11 @@ void add_learn(CLI::App& app) {
   sub->add_option("--q", command->q,
                   "New memory, paper's rule: part kept by nearest neighbours alone (default: 0.75)")
       ->type_name("q");
+  sub->add_option("--score", command->score,
+                  "New memory: an image's score is the largest value of its anomaly map, or of its "
+                  "patches' distances (default: patch)")
+      ->check(CLI::IsMember({"map", "patch"}))
+      ->type_name("map|patch");
   command->common.add_to(*sub);
   sub->footer(kFooter);
   sub->callback([command, sub] {
@@ -235,7 +253,7 @@ void add_learn(CLI::App& app) {
     if (command->server.empty()) return run(*command);
     refuse_local_options(
         *sub, {"--ratio", "--hold-out", "--memory-limit", "--backbone", "--layers", "--resize",
-               "--crop", "--capacity", "--consolidate", "--q", "--threads"});
+               "--crop", "--capacity", "--consolidate", "--q", "--score", "--threads"});
     run_remote(*command);
   });
 }

@@ -36,6 +36,7 @@ struct ServeCommand {
   std::string resize = "256";
   std::string crop = "none";
   std::string consolidate = "share";
+  std::string score = "patch";
 };
 
 void prepare(ServeCommand& command) {
@@ -48,6 +49,7 @@ void prepare(ServeCommand& command) {
   settings.layers = split_names(command.layers);
   settings.geometry = Geometry::parse(command.resize, command.crop);
   settings.consolidate.rule = Consolidate::parse(command.consolidate);
+  settings.score = parse_score(command.score);
   const char* variable = std::getenv("CONTCORE_TOKENS");
   if (!command.tokens.empty()) {
     options.tokens = Tokens::read(command.tokens);
@@ -139,6 +141,11 @@ void add_serve(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::IsMember({"share", "paper"}))
       ->type_name("RULE");
+  sub->add_option("--score", command->score,
+                  "New memory: an image's score is the largest of its map, or of its patches")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"map", "patch"}))
+      ->type_name("map|patch");
   sub->footer(kFooter);
   sub->callback([command] { run(*command); });
 }
