@@ -187,9 +187,9 @@ std::vector<std::string> split_names(const std::string& text) {
 
 std::string threshold_text(const Threshold& threshold) {
   if (threshold.by_hand) return fmt::format("threshold {:.4g}: set by hand", threshold.score);
-  return fmt::format("threshold {:.4g}: about {:.1f} % of good images score above it ({} held out)",
-                     threshold.score, 100 * threshold.false_alarms,
-                     counted(threshold.images, "image"));
+  return fmt::format(
+      "threshold {:.4g}: about {:.1f} % of good images score above it (calibrated with {})",
+      threshold.score, 100 * threshold.false_alarms, counted(threshold.images, "image"));
 }
 
 void print_result(const std::string& text) {

@@ -21,7 +21,7 @@ constexpr char kFooter[] =
     "Example:\n"
     "  contcore info line.ccm\n"
     "The certificate is proven: no patch of the task that was ever learned is farther from the\n"
-    "memory. The drift says how much farther its held-out images are now than at first.\n";
+    "memory. The drift says how much farther good images are now than at first.\n";
 
 struct InfoCommand {
   std::string memory;
@@ -69,7 +69,7 @@ std::string as_json(const InfoCommand& command, const Memory& memory, std::size_
                             {"certificate", finite(states[t].certificate)},
                             {"why", states[t].why},
                             {"learned", task.learned},
-                            {"held_out", states[t].held_out},
+                            {"calibrated", states[t].calibrated},
                             {"drift", finite(states[t].drift())}};
     if (const auto threshold = memory.threshold(t, command.false_alarms)) {
       entry["threshold"] = threshold->score;
@@ -122,7 +122,7 @@ std::string as_text(const InfoCommand& command, const Memory& memory, std::size_
   }
   text += fmt::format("{:<{}} {:>7} {:>9} {:>8} {:>6}  {:<11} {:>11} {:>9} {:>9} {:>9} {:>7}  {}\n",
                       "task", width, "images", "patches", "vectors", "share", "why", "certificate",
-                      "held out", "threshold", "alarms", "drift", "learned");
+                      "calibrated", "threshold", "alarms", "drift", "learned");
   for (std::size_t t = 0; t < states.size(); ++t) {
     const TaskRecord& task = memory.tasks()[t];
     const auto threshold = memory.threshold(t, command.false_alarms);
@@ -131,9 +131,9 @@ std::string as_text(const InfoCommand& command, const Memory& memory, std::size_
     text += fmt::format(
         "{:<{}} {:>7} {:>9} {:>8} {:>5.1f}%  {:<11} {:>11.4g} {:>9} {:>9} {:>9} {:>6}  {}\n",
         printable_name(task.name), width, task.images, task.patches, states[t].vectors, share,
-        states[t].why, states[t].certificate, states[t].held_out,
+        states[t].why, states[t].certificate, states[t].calibrated,
         threshold ? fmt::format("{:.3f}", threshold->score) : "-", alarms_text(threshold),
-        states[t].held_out != 0 ? fmt::format("{:.2f}", states[t].drift()) : "-", task.learned);
+        states[t].calibrated != 0 ? fmt::format("{:.2f}", states[t].drift()) : "-", task.learned);
   }
   return text;
 }

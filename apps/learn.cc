@@ -39,14 +39,21 @@ struct LearnCommand {
   std::vector<std::string> images;
   LearnOptions options;
   std::string memory_limit;
+  std::string hold_out;
   MemorySettings settings;
   CommonOptions common;
 };
 
-void check_part(const char* option, double value, bool zero) {
-  if (value <= 1 && (value > 0 || (zero && value == 0))) return;
-  throw Error(Error::Kind::kUsage, fmt::format("{} {} is not a part; it must be {} and at most 1",
-                                               option, value, zero ? "from 0" : "above 0"));
+void check_part(const char* option, double value) {
+  if (value > 0 && value <= 1) return;
+  throw Error(Error::Kind::kUsage,
+              fmt::format("{} {} is not a part; it must be above 0 and at most 1", option, value));
+}
+
+// Images that the task's threshold rests on.
+std::size_t calibrated(const LearnCommand& command, const Memory& memory) {
+  const auto task = memory.find_task(command.options.task);
+  return task ? memory.states()[*task].calibrated : 0;
 }
 
 nlohmann::json as_json(const LearnCommand& command, const LearnReport& report, const Memory& memory,
@@ -57,7 +64,7 @@ nlohmann::json as_json(const LearnCommand& command, const LearnReport& report, c
   }
   return {{"task", command.options.task},
           {"learned", report.learned},
-          {"held_out", report.held_out},
+          {"calibrated", calibrated(command, memory)},
           {"skipped", skipped},
           {"patches", report.patches},
           {"vectors", memory.size()},
@@ -79,7 +86,8 @@ std::string as_text(const LearnCommand& command, const LearnReport& report, cons
                       memory.size(), memory.capacity(), memory.certificate());
   if (const auto task = memory.find_task(command.options.task)) {
     const auto threshold = memory.threshold(*task, kFalseAlarms);
-    if (threshold) text += threshold_text(*threshold) + "\n";
+    text += threshold ? threshold_text(*threshold) + "\n"
+                      : "no threshold yet: too few images; learn more of them\n";
   }
   text += fmt::format("peak memory {:.2f} GiB{}\n",
                       static_cast<double>(peak) / static_cast<double>(1U << 30),
@@ -88,8 +96,12 @@ std::string as_text(const LearnCommand& command, const LearnReport& report, cons
 }
 
 void run(LearnCommand& command) {
-  check_part("--ratio", command.options.p == 0 ? 1 : command.options.p, false);
-  check_part("--hold-out", command.options.hold_out, true);
+  check_part("--ratio", command.options.p == 0 ? 1 : command.options.p);
+  if (!command.hold_out.empty()) {
+    throw Error(Error::Kind::kUsage,
+                "--hold-out is not needed any more: every image is learned, and the threshold is "
+                "calibrated all the same; leave it out");
+  }
   if (!command.memory_limit.empty()) {
     command.options.memory_limit = parse_size(command.memory_limit);
   }
@@ -148,10 +160,7 @@ void add_learn(CLI::App& app) {
   sub->add_option("--ratio", command->options.p,
                   "Part p of the patches that is taken (default: 0.01; online 0.1)")
       ->type_name("p");
-  sub->add_option("--hold-out", command->options.hold_out,
-                  "Part of the images that is not learned but calibrates the threshold, at most 64 "
-                  "(default: 0.2; 0: none)")
-      ->type_name("PART");
+  sub->add_option("--hold-out", command->hold_out)->group("");  // to say that it is gone
   sub->add_flag("--strict", command->options.strict,
                 "Stop at an image that cannot be read, instead of leaving it out");
   sub->add_option("--memory-limit", command->memory_limit,

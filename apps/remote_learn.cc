@@ -20,7 +20,6 @@ namespace {
 
 struct Report {
   std::size_t learned = 0;
-  std::size_t held_out = 0;
   std::vector<SkippedImage> skipped;
   std::size_t patches = 0;
 };
@@ -151,8 +150,7 @@ void learn_one_by_one(Remote& remote, const RemoteLearn& command,
   for (std::size_t i = 0; i < files.size(); ++i) {
     nlohmann::json said;
     if (send_image(remote, command, path, files[i], report, said)) {
-      const bool held_out = said.contains("held_out") && said["held_out"] == true;
-      ++(held_out ? report.held_out : report.learned);
+      ++report.learned;
     }
     progress.update(static_cast<double>(i + 1) / static_cast<double>(files.size()));
     stop_if_asked();
@@ -190,7 +188,7 @@ std::string as_text(const RemoteLearn& command, const Report& report, const nloh
 }
 
 std::string as_json(const RemoteLearn& command, const Report& report, const nlohmann::json& memory,
-                    double seconds) {
+                    std::size_t calibrated, double seconds) {
   nlohmann::json skipped = nlohmann::json::array();
   for (const SkippedImage& image : report.skipped) {
     skipped.push_back({{"file", image.file}, {"reason", image.reason}});
@@ -198,7 +196,7 @@ std::string as_json(const RemoteLearn& command, const Report& report, const nloh
   const auto certificate = number_in(memory, "certificate");
   return json_line({{"task", command.task},
                     {"learned", report.learned},
-                    {"held_out", report.held_out},
+                    {"calibrated", calibrated},
                     {"skipped", skipped},
                     {"patches", report.patches},
                     {"vectors", count_in(memory, "vectors")},
@@ -222,7 +220,7 @@ void learn_remotely(const RemoteLearn& command) {
       learn_as_job(remote, command, files, report);
     }
   } catch (const Error& error) {
-    const std::size_t taken = report.learned + report.held_out;
+    const std::size_t taken = report.learned;
     if (taken == 0) throw;
     // Each image was learned for good when it was answered.
     throw Error(error.kind(),
@@ -236,11 +234,11 @@ void learn_remotely(const RemoteLearn& command) {
   report.patches = grown(before, after, "patches");
   if (!command.online) {
     report.learned = grown(before, after, "images");
-    report.held_out = grown(before, after, "held_out");
   }
   for (const SkippedImage& image : report.skipped) note("left out: " + image.reason);
-  print_result(command.json ? as_json(command, report, memory, seconds)
-                            : as_text(command, report, memory, after, seconds));
+  print_result(command.json
+                   ? as_json(command, report, memory, count_in(after, "calibrated"), seconds)
+                   : as_text(command, report, memory, after, seconds));
 }
 
 }  // namespace contcore::app

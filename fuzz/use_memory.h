@@ -39,7 +39,6 @@ inline void use(Memory memory, bool learn) {
     how.time = "now";
     memory.learn_online(patches.view(), how, compute);
     memory.learn(patches.view(), how, compute);
-    memory.recalibrate(compute);
     expect(memory.size() > 0 && memory.size() <= memory.capacity());
   });
 }

@@ -810,7 +810,7 @@ async function resultOf(run, state) {
     await loadTasks().catch(complain);
     const task = tasks.find((one) => one.name === run.name);
     lines.push(el("p", { class: "outcome good" }, icon("good"), el("strong", {}, `Learned ${run.name}`), ` from ${count(run.job.received, "image")}.`));
-    if (task) lines.push(el("p", {}, `It holds ${count(task.vectors, "vector")}, and ${count(task.held_out, "image")} were held out to find its threshold. `,
+    if (task) lines.push(el("p", {}, `It holds ${count(task.vectors, "vector")}, and its threshold is calibrated with ${count(task.calibrated, "image")}. `,
       el("a", { href: "#memory" }, "Memory"), " · ", el("a", { href: `#thresholds/${encodeURIComponent(run.name)}` }, "Threshold")));
   } else if (state === "cancelled") {
     lines.push(el("p", { class: "outcome" }, icon("unknown"), el("strong", {}, "Cancelled."), " Nothing was learned from these images."));
@@ -883,7 +883,7 @@ function showMemory() {
 }
 
 function taskRow(task, i) {
-  const cells = [whole(task.vectors), `${(task.share * 100).toFixed(1)} %`, task.why, whole(task.images), whole(task.held_out), num(task.certificate), num(task.drift)];
+  const cells = [whole(task.vectors), `${(task.share * 100).toFixed(1)} %`, task.why, whole(task.images), whole(task.calibrated), num(task.certificate), num(task.drift)];
   const { threshold } = task;
   const limitText = threshold ? `${threshold.manual ? "by hand " : ""}${num(threshold.score)}` : "none";
   const link = el("a", { href: `#thresholds/${encodeURIComponent(task.name)}`, "aria-label": `${limitText}, threshold of ${task.name}` }, limitText);
@@ -954,7 +954,7 @@ function timeLabel(time, span) {
 
 // ---------------------------------------------------------------- thresholds
 
-const GROUPS = [["held_out", "Held-out normal", "normal"], ["good", "Called good", "good"], ["rejected", "Called defect", "defect"]];
+const GROUPS = [["calibration", "Calibration", "normal"], ["good", "Called good", "good"], ["rejected", "Called defect", "defect"]];
 const SIDE = 10;  // half the range's thumb: so plot and slider line up
 
 // scores: of the task shown. value: where the line stands, which need not be set yet.
@@ -985,9 +985,9 @@ function frameScores() {
 
 function showThresholdNow() {
   const { threshold } = limit.scores;
-  put("threshold-now", !threshold ? "No threshold yet: no image was held out."
+  put("threshold-now", !threshold ? "No threshold yet: too few images were learned."
     : threshold.manual ? `Now ${num(threshold.score)}, set by hand.`
-      : `Now ${num(threshold.score)}, automatic: at most ${percent(threshold.false_alarms ?? 0)} false alarms, from ${count(threshold.images, "held-out image")}.`);
+      : `Now ${num(threshold.score)}, automatic: at most ${percent(threshold.false_alarms ?? 0)} false alarms, from ${count(threshold.images, "good image")}.`);
 }
 
 function showThresholdGate() {

@@ -39,10 +39,9 @@ Memory new_memory(const DetectorOptions& options, const Extractor& extractor);
 
 struct LearnOptions {
   std::string task;
-  double p = 0;           ///< part of the patches expansion takes; 0: 0.01, and 0.1 online
-  bool online = false;    ///< one image at a time, each seen once
-  bool strict = false;    ///< stop at an image that cannot be read, instead of leaving it out
-  double hold_out = 0.2;  ///< part of the images kept back to calibrate with, at most 64; 0: none
+  double p = 0;         ///< part of the patches expansion takes; 0: 0.01, and 0.1 online
+  bool online = false;  ///< one image at a time, each seen once
+  bool strict = false;  ///< stop at an image that cannot be read, instead of leaving it out
   std::size_t memory_limit = 0;  ///< bytes for everything; 0: half of what the machine has
   Progress progress;
 };
@@ -54,7 +53,6 @@ struct SkippedImage {
 
 struct LearnReport {
   std::size_t learned = 0;
-  std::size_t held_out = 0;
   std::vector<SkippedImage> skipped;
   std::size_t patches = 0;
   double extract_seconds = 0;  ///< images to features
@@ -94,7 +92,7 @@ class Detector {
   LearnReport learn(const std::vector<std::string>& files, const LearnOptions& options,
                     Compute& compute);
 
-  /// Learns one image online (kept back for calibration when its turn comes).
+  /// Learns one image online. What it scores before that calibrates its task.
   void learn_online(const Image& image, const LearnOptions& options, Compute& compute);
 
   /// Safe to call from several threads, each with a Compute of its own, while nobody learns.

@@ -49,6 +49,7 @@ struct Patches {
   std::size_t image_width = 0;
   std::size_t image_height = 0;
 
+  Patches copy() const;
   PatchGrid grid() const { return {grid_width, grid_height, input.width, input.height}; }
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,6 +16,8 @@
 #include "contcore/vectors.h"
 
 namespace contcore {
+
+class Calibration;
 
 /// The rule that keeps a memory within m (docs/memory.md).
 struct Consolidate {
@@ -43,8 +46,7 @@ struct SetThreshold {
 /// What the memory remembers of a task. Learning into the same name again continues the task.
 struct TaskRecord {
   std::string name;
-  std::uint64_t images = 0;   ///< learned from, those held out for calibration not counted
-  std::uint64_t held = 0;     ///< held out for calibration, ever; fewer may be kept
+  std::uint64_t images = 0;   ///< learned from
   std::uint64_t patches = 0;  ///< features seen
   std::uint64_t picked = 0;   ///< vectors that expansion took
   float epsilon = 0;      ///< covering radius of the expansion; the largest, if there were several
@@ -56,26 +58,26 @@ struct TaskRecord {
 };
 
 /// The verdict's limit: a good image scores above `score` with a probability of at most
-/// `false_alarms`, as far as good images are like those held out.
+/// `false_alarms`, as far as good images are like those it is calibrated with.
 struct Threshold {
   float score = 0;
   double false_alarms = 0;  ///< what was asked, or 1 / (images + 1) where they are too few for that
-  std::size_t images = 0;   ///< held-out images it rests on
+  std::size_t images = 0;   ///< images it rests on
   bool by_hand = false;     ///< `score` was set by a person, whatever the images say
 };
 
 /// How one task fares now.
 struct TaskState {
-  std::size_t vectors = 0;   ///< it still holds in the memory
-  std::size_t held_out = 0;  ///< images it is calibrated with
+  std::size_t vectors = 0;     ///< it still holds in the memory
+  std::size_t calibrated = 0;  ///< images it is calibrated with
   /// Every feature of the task ever learned is within this of the memory. With the paper's rule it
   /// is the memory's certificate for all.
   double certificate = 0;
-  /// Median score of its held-out images when they were learned, and now. Their ratio is the drift:
-  /// forgetting, seen without a label. 0 when none are held out.
+  /// Median score of those images when they were scored, and now. Their ratio is the drift:
+  /// forgetting, seen without a label. 0 when there are none.
   float first_score = 0;
   float score = 0;
-  /// NaN when none are held out.
+  /// NaN when there are none.
   double drift() const;
   /// Why it has as many vectors as it has: "all it took", "equal share" or (paper) "resampled".
   const char* why = "";
@@ -88,6 +90,16 @@ struct LearnHow {
   std::string time;              ///< for the record; empty: now
   std::size_t memory_limit = 0;  ///< bytes for the sampling beside the features; 0: no limit
   Progress progress;
+  /// Online: called before the memory changes, with the distance of each feature to what expansion
+  /// starts from; not for the first features of all.
+  std::function<void(std::span<const float> distances)> before;
+};
+
+/// What a good image scores that the memory has not learned: with as many vectors as its task had
+/// then, with 2^-½ of them, 2^-1, and so on, as far as known.
+struct ImageScores {
+  std::size_t vectors = 0;
+  std::vector<float> scores;
 };
 
 class Memory {
@@ -143,30 +155,46 @@ class Memory {
   /// Error (kInput) when the memory is empty.
   std::vector<float> distances(VectorView patches, Compute& compute) const;
 
-  /// Keeps good images that were not learned, to calibrate with: of each a few patches and its
-  /// mean, inside a fixed budget (capacity / 10 vectors, at least 1000) that the tasks share; at
-  /// most 64 images a task. `ends[i]` is the row behind the patches of image i. `task` must have
-  /// been learned. The memory is as before if this throws.
-  void hold_out(VectorView patches, std::span<const std::size_t> ends, const std::string& task,
-                Compute& compute);
+  /// Calibrates a task that was learned with the scores of good images, each scored before it was
+  /// learned or by a part of the task that did not have it; and keeps the mean patch of some
+  /// images, to recognise the task by. At most 100 images and 32 means of a task are kept: an even
+  /// part of old and new, or the latest; and fewer when all tasks would take more than a tenth of
+  /// the memory's bytes, or 512 KiB. The memory is as before if this throws: Error kUsage for a
+  /// task that is not there and scores that are none, kInput for patches that cannot be.
+  enum class Keep { kSpread, kLatest };
+  void calibrate(const std::string& task, std::span<const ImageScores> scores,
+                 std::span<const VectorView> images, Keep keep);
 
-  /// Scores the held-out patches again: after learning, before the next three are asked for.
-  void recalibrate(Compute& compute);
+  // For whoever scores images to calibrate with (detector/calibration_scores.h).
+  /// Vectors that a task has when it has taken so many picks.
+  std::size_t vectors_after(const std::string& task, std::size_t picks) const;
+  /// What the expansion of a task starts from, in the order that smaller shares leave it the first
+  /// of: largest radius first.
+  struct Base {
+    Vectors vectors;
+    std::vector<float> radii;
+  };
+  Base base_of(const std::string& task) const;
+  /// Distances of a few patches to ever smaller parts of that: 2^-½ of it, 2^-1, …
+  struct Thinned {
+    std::size_t vectors = 0;  ///< all
+    std::vector<std::vector<float>> distances;
+  };
+  Thinned thinned(VectorView patches, const std::string& task, Compute& compute) const;
 
-  /// Sets the threshold of a task by hand, or (neither given) leaves it to the held-out images
+  /// Sets the threshold of a task by hand, or (neither given) leaves it to the calibration
   /// again. Throws Error (kUsage) for a task that is not there and for numbers that are none: a
   /// score is above 0, a rate between 0 and 1.
   void set_threshold(const std::string& task, const SetThreshold& set);
 
-  /// What was set by hand; else what the held-out images say at this rate of false alarms. Nothing
-  /// when none is held out.
+  /// What was set by hand; else what the calibration says at this rate of false alarms, for as many
+  /// vectors as the task has now. Nothing when it is not calibrated.
   std::optional<Threshold> threshold(std::size_t task, double false_alarms) const;
   std::vector<TaskState> states() const;
-  /// Scores of a task's held-out images, as they were when last scored.
-  std::vector<float> held_out_scores(std::size_t task) const;
+  /// Scores of the images a task is calibrated with, for as many vectors as it has now.
+  std::vector<float> calibration_scores(std::size_t task) const;
 
-  /// The task whose held-out images the patches resemble most, by their mean; nothing when no image
-  /// is held out.
+  /// The task whose images the patches resemble most, by their mean; nothing when no mean is known.
   std::optional<std::size_t> recognise(VectorView patches) const;
 
   /// A smaller memory: smaller shares; or (paper) the first `count` vectors where the memory's
@@ -201,6 +229,7 @@ class Memory {
  private:
   struct State;
   explicit Memory(std::unique_ptr<State> state);
+  Calibration scored_calibration(Compute& compute) const;
   std::unique_ptr<State> state_;
 };
 

@@ -15,8 +15,8 @@
 namespace contcore {
 
 /// A .npy file of vectors, mapped into memory read-only: nothing is read before it is needed, and
-/// the file may be larger than memory. Takes C-ordered float32 or float16, little endian, or uint8, of
-/// two dimensions. Movable, not copyable.
+/// the file may be larger than memory. Takes C-ordered float32 or float16, little endian, or uint8,
+/// of two dimensions. Movable, not copyable.
 class NpyVectors {
  public:
   NpyVectors() = default;

@@ -25,6 +25,8 @@ struct PatchGrid {
   std::size_t rows = 0;
   std::size_t width = 0;
   std::size_t height = 0;
+
+  bool operator==(const PatchGrid&) const = default;
 };
 
 /// The score of an image, given the distances of its patches (row after row) to the memory.

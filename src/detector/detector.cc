@@ -16,7 +16,6 @@
 #include "base/rows.h"
 #include "contcore/error.h"
 #include "detector/extract_files.h"
-#include "detector/hold_out.h"
 #include "detector/in_order.h"
 #include "detector/learning.h"
 #include "detector/lessons.h"
@@ -173,41 +172,28 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
   how.task = options.task;
   how.p = options.p != 0 ? options.p : options.online ? kOnlineRatio : kBatchRatio;
 
-  TrainingSetBuilder set(memory.dimension(), limit / 2, limit / 8);
-  // The last to be learned waits: should the next images not be readable, it is held out.
-  std::optional<Patches> last;
+  TrainingSetBuilder set(memory.dimension(), limit / 2);
   Clock::time_point start = Clock::now();
   const Progress extracting = part_of(options.progress, 0.0, options.online ? 1.0 : kExtractShare);
   std::vector<Patches> waiting;  // online, for the memory to learn with all threads
-  const auto learn_last = [&] {
-    if (!last) return;
-    report.patches += last->vectors.rows();
-    ++report.learned;
-    if (options.online) {
-      waiting.push_back(std::move(*last));
-    } else {
-      set.learn(last->vectors.view());
-    }
-    last.reset();
-  };
-  std::size_t usable = 0;
   const auto take = [&](std::size_t i, Extracted& image) {
     if (!image.patches) {
       if (options.strict) throw Error(Error::Kind::kInput, image.error);
       report.skipped.push_back({files[i], image.error});
-    } else if (is_held_out(usable++, files.size() - report.skipped.size(), options.hold_out)) {
-      set.hold_out(image.patches->vectors.view());
+      return;
+    }
+    report.patches += image.patches->vectors.rows();
+    ++report.learned;
+    if (options.online) {
+      waiting.push_back(std::move(*image.patches));
     } else {
-      learn_last();
-      last = std::move(image.patches);
+      set.add(*image.patches);
     }
   };
-  std::optional<Rollback> rollback;
+  const Rollback rollback(memory);
   const auto learn_waiting = [&] {
     const Clock::time_point sampling = Clock::now();
-    if (!rollback) rollback.emplace(memory);
-    for (const Patches& patches : waiting)
-      memory.learn_online(patches.vectors.view(), how, compute);
+    for (const Patches& patches : waiting) learn_next(memory, patches, how, true, compute);
     waiting.clear();
     report.sample_seconds += seconds_since(sampling);
   };
@@ -218,16 +204,9 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
                   compute, extracting, take);
     learn_waiting();
   }
-  if (set.held() == 0 && options.hold_out > 0 && report.learned > 0 && last) {
-    set.hold_out(last->vectors.view());
-    last.reset();
-  }
-  learn_last();
-  learn_waiting();
   state_->extractor.release();
   report.extract_seconds = seconds_since(start) - report.sample_seconds;
   report.on_disk = set.on_disk();
-  report.held_out = set.held();
   if (report.learned == 0) {
     throw Error(
         Error::Kind::kInput,
@@ -235,9 +214,7 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
                     report.skipped.empty() ? "there are none" : report.skipped[0].reason));
   }
   start = Clock::now();
-  if (options.online) {
-    calibrate(memory, set.view(), options.task, compute);
-  } else {
+  if (!options.online) {
     const std::size_t taken =
         own_memory() + 3 * memory.capacity() * memory.dimension() * bytes_of(memory.scalar());
     const std::size_t least = limit / 8;
@@ -254,7 +231,7 @@ void Detector::learn_online(const Image& image, const LearnOptions& options, Com
   LearnHow how;
   how.task = options.task;
   how.p = options.p != 0 ? options.p : kOnlineRatio;
-  learn_next(state_->memory, patches.vectors.view(), how, options.hold_out > 0, compute);
+  learn_next(state_->memory, patches, how, true, compute);
 }
 
 Inspection Detector::inspect(const Image& image, const InspectOptions& options,

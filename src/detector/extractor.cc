@@ -266,6 +266,18 @@ Patches Extractor::extract(const Image& image, Compute& compute) const {
   return patches;
 }
 
+Patches Patches::copy() const {
+  Patches same;
+  same.vectors = Vectors(vectors.rows(), vectors.cols(), vectors.scalar());
+  same.vectors.set_rows(0, vectors.view());
+  same.grid_width = grid_width;
+  same.grid_height = grid_height;
+  same.input = input;
+  same.image_width = image_width;
+  same.image_height = image_height;
+  return same;
+}
+
 std::string backbone_text(const Source& source) {
   const std::string& crop = source.at("crop");
   const bool bytes = source.contains("precision") && source.at("precision") == "8bit";

@@ -1,56 +1,54 @@
 #include "detector/learning.h"
 
-#include <optional>
+#include <algorithm>
 #include <utility>
 
-#include "detector/hold_out.h"
+#include "base/rows.h"
+#include "detector/calibration_scores.h"
+#include "memory/calibration.h"
 
 namespace contcore {
+namespace {
+
+constexpr double kFoldsShare = 0.5;  // of the time that learning takes, about
+
+}  // namespace
 
 TrainingSetBuilder::TrainingSetBuilder(std::size_t dimension, std::size_t memory,
-                                       std::size_t held_memory,
                                        const std::shared_ptr<FeatureRoom>& room)
-    : features_(dimension, memory, room), held_(dimension, held_memory, room) {}
+    : features_(dimension, memory, room) {}
 
-void TrainingSetBuilder::learn(VectorView patches) {
-  features_.append(patches);
-  ++images_;
+void TrainingSetBuilder::add(const Patches& patches) {
+  features_.append(patches.vectors.view());
+  images_.push_back({features_.rows(), patches.grid()});
 }
 
-void TrainingSetBuilder::hold_out(VectorView patches) {
-  held_.append(patches);
-  held_ends_.push_back(held_.rows());
-}
-
-TrainingSet TrainingSetBuilder::view() {
-  return {features_.view(), images_, held_.view(), held_ends_};
-}
+TrainingSet TrainingSetBuilder::view() { return {features_.view(), images_}; }
 
 void learn_task(Memory& memory, const TrainingSet& set, LearnHow how, Compute& compute) {
-  how.images = set.images;
+  how.images = set.images.size();
+  const Progress whole = how.progress;
+  how.progress = part_of(whole, 0.0, kFoldsShare);
+  const std::vector<ImageScores> scores = fold_scores(memory, set, how, compute);
+  how.progress = part_of(whole, kFoldsShare, 1.0);
   memory.learn(set.features, how, compute);
-  calibrate(memory, set, how.task, compute);
+  std::vector<VectorView> some;  // to recognise the task by
+  const std::size_t count = std::min(set.images.size(), Calibration::kMostMeans);
+  for (std::size_t k = 0; k < count; ++k) some.push_back(set.image(k * set.images.size() / count));
+  memory.calibrate(how.task, scores, some, Memory::Keep::kSpread);
 }
 
-void calibrate(Memory& memory, const TrainingSet& set, const std::string& task, Compute& compute) {
-  memory.hold_out(set.held, set.held_ends, task, compute);
-  memory.recalibrate(compute);
-}
-
-bool learn_next(Memory& memory, VectorView patches, const LearnHow& how, bool may_hold_out,
+void learn_next(Memory& memory, const Patches& patches, const LearnHow& how, bool calibrates,
                 Compute& compute) {
-  const std::optional<std::size_t> task = may_hold_out ? memory.find_task(how.task) : std::nullopt;
-  if (task) {
-    // All that were ever held out: of many tasks each keeps fewer.
-    const TaskRecord& record = memory.tasks()[*task];
-    if (is_next_held_out(record.images + record.held, memory.held_out_scores(*task).size())) {
-      const std::size_t end = patches.rows;
-      memory.hold_out(patches, {&end, 1}, how.task, compute);
-      return true;
-    }
-  }
-  memory.learn_online(patches, how, compute);
-  return false;
+  const VectorView vectors = patches.vectors.view();
+  if (!calibrates) return memory.learn_online(vectors, how, compute);
+  std::vector<ImageScores> scores;
+  LearnHow scored = how;
+  scored.before = [&](std::span<const float> distances) {
+    scores = {next_scores(memory, patches, how.task, distances, compute)};
+  };
+  memory.learn_online(vectors, scored, compute);
+  memory.calibrate(how.task, scores, std::span(&vectors, 1), Memory::Keep::kLatest);
 }
 
 }  // namespace contcore

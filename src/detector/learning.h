@@ -1,8 +1,8 @@
 // How images become part of a memory: one flow for the command, the library, the service and
 // evaluation.
 //
-// In: patch vectors, image by image. Out: the memory, which has learned some and calibrates with
-// the others. Fails as Memory::learn does.
+// In: patch vectors, image by image. Out: the memory, which has learned them and is calibrated with
+// what they scored before. Fails as Memory::learn does.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "contcore/compute.h"
+#include "contcore/extractor.h"
 #include "contcore/memory.h"
+#include "contcore/score.h"
 #include "contcore/vectors.h"
 #include "detector/feature_store.h"
 
@@ -22,48 +24,49 @@ namespace contcore {
 inline constexpr double kBatchRatio = 0.01;
 inline constexpr double kOnlineRatio = 0.1;
 
-/// The images of a task: those to learn, and those held out to calibrate with.
+struct TrainingImage {
+  std::size_t end = 0;  ///< the row behind its patches
+  PatchGrid grid;
+};
+
+/// The images of a task.
 struct TrainingSet {
   VectorView features;
-  std::size_t images = 0;
-  VectorView held;
-  std::span<const std::size_t> held_ends;  ///< the row behind each image that is held out
+  std::span<const TrainingImage> images;
+
+  std::size_t begin(std::size_t i) const { return i == 0 ? 0 : images[i - 1].end; }
+  VectorView image(std::size_t i) const {
+    return features.part(begin(i), images[i].end - begin(i));
+  }
 };
 
 /// The same while its images come.
 class TrainingSetBuilder {
  public:
-  /// Up to `memory` bytes of features stay in memory, and `held_memory` of those held out; the rest
-  /// goes to disk. A room that is shared with others bounds both.
-  TrainingSetBuilder(std::size_t dimension, std::size_t memory, std::size_t held_memory,
+  /// Up to `memory` bytes of features stay in memory, the rest goes to disk. A room that is shared
+  /// with others bounds both.
+  TrainingSetBuilder(std::size_t dimension, std::size_t memory,
                      const std::shared_ptr<FeatureRoom>& room = nullptr);
 
   /// Throws Error (kInput) when the disk is full.
-  void learn(VectorView patches);
-  void hold_out(VectorView patches);
+  void add(const Patches& patches);
 
-  std::size_t images() const { return images_; }
-  std::size_t held() const { return held_ends_.size(); }
+  std::size_t images() const { return images_.size(); }
   bool on_disk() const { return features_.on_disk(); }
   /// Valid until more images come.
   TrainingSet view();
 
  private:
   FeatureStore features_;
-  FeatureStore held_;
-  std::vector<std::size_t> held_ends_;
-  std::size_t images_ = 0;
+  std::vector<TrainingImage> images_;
 };
 
-/// Learns a whole task, then calibrates. `how.images` is the set's.
+/// Learns a whole task, and calibrates it by folds. `how.images` is the set's.
 void learn_task(Memory& memory, const TrainingSet& set, LearnHow how, Compute& compute);
 
-/// Calibrates with what was held out.
-void calibrate(Memory& memory, const TrainingSet& set, const std::string& task, Compute& compute);
-
-/// Learns the next image of a stream; or, if it may and its turn has come, holds it out: then true.
-/// Thresholds follow when the memory is calibrated again (Memory::recalibrate).
-bool learn_next(Memory& memory, VectorView patches, const LearnHow& how, bool may_hold_out,
+/// Learns the next image of a stream; what it scores before that calibrates the task, unless it is
+/// not to.
+void learn_next(Memory& memory, const Patches& patches, const LearnHow& how, bool calibrates,
                 Compute& compute);
 
 }  // namespace contcore

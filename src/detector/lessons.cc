@@ -34,7 +34,7 @@ SetThreshold read_set(const LessonJson& head) {
 
 std::string as_record(const Lesson& lesson) {
   LessonJson head = {{"task", lesson.task}, {"time", lesson.time}};
-  if (!lesson.may_hold_out) head["hold_out"] = false;
+  if (!lesson.calibrates) head["hold_out"] = false;  // the word of the first version
   if (lesson.inspection != 0) head["inspection"] = lesson.inspection;
   if (lesson.threshold) {
     head["threshold"] = LessonJson::object();
@@ -57,7 +57,7 @@ Lesson read_lesson(std::string_view record, const std::string& path) {
     const LessonJson head = LessonJson::parse(record.substr(0, end));
     lesson.task = head.at("task").get<std::string>();
     lesson.time = head.at("time").get<std::string>();
-    lesson.may_hold_out = head.value("hold_out", true);
+    lesson.calibrates = head.value("hold_out", true);
     lesson.inspection = head.value("inspection", std::int64_t{0});
     if (head.contains("threshold")) lesson.threshold = read_set(head["threshold"]);
   } catch (const LessonJson::exception&) {
@@ -76,23 +76,20 @@ void check_lesson(const Memory& memory, const Lesson& lesson) {
   }
 }
 
-bool take_lesson(Memory& memory, const Lesson& lesson, VectorView patches, Compute& compute) {
-  if (lesson.threshold) {
-    memory.set_threshold(lesson.task, *lesson.threshold);
-    return false;
-  }
+void take_lesson(Memory& memory, const Lesson& lesson, const Patches& patches, Compute& compute) {
+  if (lesson.threshold) return memory.set_threshold(lesson.task, *lesson.threshold);
   LearnHow how;
   how.task = lesson.task;
   how.p = kOnlineRatio;
   how.time = lesson.time;
-  return learn_next(memory, patches, how, lesson.may_hold_out, compute);
+  learn_next(memory, patches, how, lesson.calibrates, compute);
 }
 
 Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<std::string>& records,
                 const std::string& path, Compute& compute) {
   struct Read {
     Lesson lesson;
-    std::optional<Patches> patches;
+    Patches patches;  // none of a threshold
   };
   Replayed result;
   run_in_order<Read>(
@@ -121,8 +118,7 @@ Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<st
         // Refused rather than left out: an earlier version may have taken such a name.
         if (!made.lesson.threshold) memory.check_task(made.lesson.task);
         try {
-          take_lesson(memory, made.lesson,
-                      made.patches ? made.patches->vectors.view() : VectorView{}, alone);
+          take_lesson(memory, made.lesson, made.patches, alone);
           if (made.lesson.inspection != 0) {
             result.good.emplace_back(made.lesson.inspection, made.lesson.time);
           }
@@ -132,7 +128,6 @@ Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<st
           ++result.unusable;
         }
       });
-  if (!records.empty()) memory.recalibrate(compute);
   return result;
 }
 

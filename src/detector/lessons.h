@@ -22,7 +22,7 @@ struct Lesson {
   std::string task;
   std::string time;
   std::string_view image;                 ///< as it came
-  bool may_hold_out = true;               ///< every so many are, to calibrate with
+  bool calibrates = true;                 ///< what it scores before it is learned
   std::int64_t inspection = 0;            ///< that a person called good; 0: none
   std::optional<SetThreshold> threshold;  ///< set; there is no image then
 };
@@ -35,9 +35,9 @@ Lesson read_lesson(std::string_view record, const std::string& path);
 /// Throws Error (kInput, kUsage) for a lesson that the memory would not take.
 void check_lesson(const Memory& memory, const Lesson& lesson);
 
-/// Makes a lesson part of the memory; `patches` are its image's. True if it was held out. The same
-/// lessons in the same order make the same memory.
-bool take_lesson(Memory& memory, const Lesson& lesson, VectorView patches, Compute& compute);
+/// Makes a lesson part of the memory; `patches` are its image's. The same lessons in the same order
+/// make the same memory.
+void take_lesson(Memory& memory, const Lesson& lesson, const Patches& patches, Compute& compute);
 
 /// Takes up records. One that could not be learned when it came either was not acknowledged, and is
 /// left out and counted. Throws Error for one that this version cannot read.

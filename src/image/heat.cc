@@ -107,6 +107,26 @@ std::vector<float> transposed(std::span<const float> values, std::size_t rows, s
   return out;
 }
 
+// Both sides of a map. The same sizes come again and again, and making them takes as long as the
+// map.
+struct Sides {
+  PatchGrid grid;
+  Spread down;
+  Spread across;
+};
+
+const Sides& sides_of(const PatchGrid& grid) {
+  thread_local Sides last;
+  if (last.grid == grid) return last;
+  const double short_side = static_cast<double>(std::min(grid.width, grid.height));
+  const std::vector<double> kernel = gaussian(kSigma * short_side / kShortSide);
+  Spread down = spread_of(grid.rows, grid.height, kernel);
+  const bool square = grid.rows == grid.columns && grid.height == grid.width;
+  Spread across = square ? down : spread_of(grid.columns, grid.width, kernel);
+  last = {grid, std::move(down), std::move(across)};
+  return last;
+}
+
 // Makes the map row by row: row_at(y) is room for a row. Returns the largest value.
 template <typename RowAt>
 float make_map(std::span<const float> patches, const PatchGrid& grid, const RowAt& row_at) {
@@ -115,11 +135,7 @@ float make_map(std::span<const float> patches, const PatchGrid& grid, const RowA
     throw Error(Error::Kind::kInternal,
                 fmt::format("a map of {} × {} pixels", grid.width, grid.height));
   }
-  const double short_side = static_cast<double>(std::min(grid.width, grid.height));
-  const std::vector<double> kernel = gaussian(kSigma * short_side / kShortSide);
-  const Spread down = spread_of(grid.rows, grid.height, kernel);
-  const bool square = grid.rows == grid.columns && grid.height == grid.width;
-  const Spread across = square ? down : spread_of(grid.columns, grid.width, kernel);
+  const auto& [same, down, across] = sides_of(grid);
   // Across first, on the grid's columns laid as rows: so both ways whole rows are mixed.
   const std::vector<float> columns = transposed(patches, grid.rows, grid.columns);
   std::vector<float> wide(grid.width * grid.rows);

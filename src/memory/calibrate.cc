@@ -1,55 +1,32 @@
-// What a memory knows of good images that were not learned. In: their patches. Out: conformal
-// thresholds, drift, the product an image is of. The memory is as before where something throws.
+// What a memory knows of good images that it had not learned when they were scored. In: their
+// scores and patches. Out: conformal thresholds, drift, the product an image is of. The memory is
+// as before where something throws.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/rows.h"
 #include "contcore/error.h"
 #include "contcore/memory.h"
-#include "contcore/nearest.h"
 #include "memory/state.h"
 
 namespace contcore {
 namespace {
 
-void check_ends(VectorView patches, std::span<const std::size_t> ends, const std::string& task) {
-  std::size_t first = 0;
-  for (const std::size_t end : ends) {
-    if (end <= first || end > patches.rows) {
-      throw Error(Error::Kind::kUsage,
-                  fmt::format("task '{}': an image without patches cannot be held out", task));
-    }
-    first = end;
-  }
-}
-
-// A task's vectors by the order that expansion took them in, in shells: the first shell is what it
-// would be left with at a sixteenth of its vectors, and each next one what it would have more if it
-// had to do with √2 times as many, short of all. None for a task with few.
-std::vector<Vectors> shells_of(const VectorStore& store, std::int32_t task) {
-  constexpr int kThinnest = 8;  // half powers of two
-  std::vector<std::uint32_t> own = store.slots_of(task);
-  std::stable_sort(own.begin(), own.end(), [&](std::uint32_t a, std::uint32_t b) {
+// A task's vectors in the order that smaller shares leave it the first of.
+std::vector<std::uint32_t> in_greedy_order(const VectorStore& store,
+                                           std::vector<std::uint32_t> slots) {
+  std::stable_sort(slots.begin(), slots.end(), [&](std::uint32_t a, std::uint32_t b) {
     return store.radius()[a] > store.radius()[b];
   });
-  std::vector<Vectors> result;
-  std::size_t begin = 0;
-  for (int halves = kThinnest; halves > 0; --halves) {
-    const auto end =
-        static_cast<std::size_t>(static_cast<double>(own.size()) * std::pow(2.0, -0.5 * halves));
-    if (end == begin) continue;
-    const std::vector<std::uint32_t> shell(own.begin() + static_cast<std::ptrdiff_t>(begin),
-                                           own.begin() + static_cast<std::ptrdiff_t>(end));
-    result.push_back(gather(store.vectors(), shell));
-    begin = end;
-  }
-  return result;
+  return slots;
 }
+
+std::size_t number_bytes(const VectorStore& store) { return bytes_of(store.vectors().scalar); }
 
 float median(std::vector<float> values) {
   if (values.empty()) return 0;
@@ -58,66 +35,119 @@ float median(std::vector<float> values) {
   return *middle;
 }
 
-}  // namespace
-
-void Memory::hold_out(VectorView patches, std::span<const std::size_t> ends,
-                      const std::string& task, Compute& compute) {
-  const std::optional<std::size_t> known = find_task(task);
-  if (!known) throw Error(Error::Kind::kUsage, fmt::format("task '{}' was not learned", task));
-  check_ends(patches, ends, task);
-  const auto index = static_cast<std::int32_t>(*known);
-  Calibration next = state_->calibration.copy();
-  // None to be held out, and there is nothing to search for.
-  const std::vector<Vectors> shells =
-      ends.empty() ? std::vector<Vectors>() : shells_of(state_->contents->store, index);
-  std::vector<NearestIndex> searched;
-  for (const Vectors& shell : shells) searched.emplace_back(shell.view(), compute);
-  std::vector<HeldOut> images;
-  const std::size_t room = next.room(index);
-  for (std::size_t i = 0, first = 0; i < std::min(ends.size(), room); first = ends[i++]) {
-    const VectorView image = patches.part(first, ends[i] - first);
-    // The memory's, and those of its task alone with fewer and fewer vectors.
-    std::vector<std::vector<float>> all;
-    for (const NearestIndex& shell : searched) {
-      all.push_back(shell.search(image, 1, compute, "patches").distances);
-      if (all.size() == 1) continue;
-      const std::vector<float>& fewer = all[all.size() - 2];
-      std::transform(fewer.begin(), fewer.end(), all.back().begin(), all.back().begin(),
-                     [](float a, float b) { return std::min(a, b); });
-    }
-    all.push_back(distances(image, compute));
-    std::reverse(all.begin(), all.end());
-    images.push_back(contcore::hold_out(image, all, index));
-    const Vectors& kept = images.back().patches;
-    for (std::size_t j = 0; j < kept.rows(); ++j) {
-      check_reach(kept.row(j), kept.cols(), fmt::format("task '{}'", task));
-    }
+CalibratedImage checked(const ImageScores& image, const std::string& task) {
+  const bool fine = !image.scores.empty() && image.vectors > 0 &&
+                    image.vectors <= VectorStore::kMostVectors &&
+                    image.scores.size() <= kMostLevels && image.scores.front() >= 0 &&
+                    std::is_sorted(image.scores.begin(), image.scores.end()) &&
+                    std::all_of(image.scores.begin(), image.scores.end(),
+                                [](float score) { return std::isfinite(score); });
+  if (!fine) {
+    throw Error(Error::Kind::kUsage,
+                fmt::format("task '{}': an image cannot have these scores", task));
   }
-  std::move(images.begin(), images.end(), std::back_inserter(next.images));
-  next.trim(Calibration::budget(capacity()), tasks().size());
-  // From here on nothing throws.
-  state_->contents->tasks[*known].held += ends.size();
-  state_->calibration = std::move(next);
+  return {static_cast<std::uint32_t>(image.vectors), 0, image.scores[0], image.scores};
 }
 
-void Memory::recalibrate(Compute& compute) {
-  std::size_t rows = 0;
-  for (const HeldOut& image : state_->calibration.images) rows += image.patches.rows();
-  if (rows == 0) return;
-  Vectors patches(rows, dimension());
-  std::size_t at = 0;
-  for (const HeldOut& image : state_->calibration.images) {
-    std::copy_n(image.patches.data(), image.patches.rows() * dimension(), patches.row(at));
-    at += image.patches.rows();
+}  // namespace
+
+std::size_t Memory::State::calibration_budget() const {
+  const VectorStore& store = contents->store;
+  return Calibration::budget(contents->capacity * store.dimension() * number_bytes(store));
+}
+
+void Memory::State::trim_calibration() {
+  const std::vector<std::size_t> vectors = vectors_of_tasks(*contents);
+  calibration.trim(calibration_budget(), number_bytes(contents->store), vectors);
+}
+
+// Patches that a file of an earlier version has are scored with ever fewer of the task's vectors,
+// before it is left with fewer. A few patches of an image are kept, so that these scores are lower
+// bounds.
+void Memory::State::score_kept_patches(Compute& compute) {
+  const VectorStore& store = contents->store;
+  for (std::size_t t = 0; t < calibration.tasks.size(); ++t) {
+    TaskCalibration& task = calibration.tasks[t];
+    if (task.patches.empty()) continue;
+    const std::vector<std::uint32_t> own =
+        in_greedy_order(store, store.slots_of(static_cast<std::int32_t>(t)));
+    const std::vector<std::size_t> sizes = level_sizes(own.size());
+    std::vector<std::vector<float>> scores;
+    for (std::size_t i = 0; i < task.images.size(); ++i) {
+      std::vector<float>& all = scores.emplace_back(task.images[i].scores);
+      const auto thinned =
+          thinned_distances(task.patches[i].view(), store.vectors(), own, sizes, compute);
+      for (const std::vector<float>& distances : thinned) {
+        all.push_back(std::max(all.back(), *std::max_element(distances.begin(), distances.end())));
+      }
+    }
+    for (std::size_t i = 0; i < task.images.size(); ++i) {
+      task.images[i].scores = std::move(scores[i]);
+    }
+    task.patches.clear();
   }
-  const std::vector<float> all = distances(patches.view(), compute);
-  at = 0;
-  for (HeldOut& image : state_->calibration.images) {
-    image.score =
-        *std::max_element(all.begin() + static_cast<std::ptrdiff_t>(at),
-                          all.begin() + static_cast<std::ptrdiff_t>(at + image.patches.rows()));
-    at += image.patches.rows();
+}
+
+std::size_t Memory::vectors_after(const std::string& task, std::size_t picks) const {
+  const auto known = find_task(task);
+  return state_->rule->vectors_after(
+      *state_->contents, static_cast<std::int32_t>(known.value_or(tasks().size())), picks);
+}
+
+Memory::Base Memory::base_of(const std::string& task) const {
+  const VectorStore& store = state_->contents->store;
+  const std::vector<std::uint32_t> slots = in_greedy_order(store, state_->base_slots(task));
+  return {gather(store.vectors(), slots), choose(store.radius(), slots)};
+}
+
+Memory::Thinned Memory::thinned(VectorView patches, const std::string& task,
+                                Compute& compute) const {
+  const VectorStore& store = state_->contents->store;
+  const std::vector<std::uint32_t> slots = in_greedy_order(store, state_->base_slots(task));
+  return {slots.size(),
+          thinned_distances(patches, store.vectors(), slots, level_sizes(slots.size()), compute)};
+}
+
+void Memory::calibrate(const std::string& task, std::span<const ImageScores> scores,
+                       std::span<const VectorView> images, Keep keep) {
+  const std::optional<std::size_t> known = find_task(task);
+  if (!known) throw Error(Error::Kind::kUsage, fmt::format("task '{}' was not learned", task));
+  TaskCalibration more;
+  for (const ImageScores& image : scores) more.images.push_back(checked(image, task));
+  const bool bytes = state_->contents->store.vectors().scalar == Scalar::kUint8;
+  for (const VectorView& patches : images) {
+    if (patches.cols != dimension() || patches.rows == 0) {
+      throw Error(
+          Error::Kind::kInput,
+          fmt::format("task '{}': an image of {} patches with {} dimensions; the memory has "
+                      "{}",
+                      task, patches.rows, patches.cols, dimension()));
+    }
+    std::vector<float>& mean = more.means.emplace_back(mean_of(patches));
+    check_reach(mean.data(), mean.size(), fmt::format("task '{}'", task));
+    if (!bytes) continue;
+    for (float& value : mean) value = std::round(value);
   }
+  const std::vector<std::size_t> vectors = vectors_of_tasks(*state_->contents);
+  if (state_->calibration.has_patches()) {
+    Compute alone(1);
+    state_->score_kept_patches(alone);
+  }
+  TaskCalibration& own = state_->calibration.of(*known);
+  own.images.reserve(own.images.size() + more.images.size());
+  own.means.reserve(own.means.size() + more.means.size());
+  // From here on nothing throws.
+  std::move(more.images.begin(), more.images.end(), std::back_inserter(own.images));
+  std::move(more.means.begin(), more.means.end(), std::back_inserter(own.means));
+  const auto limit = [&](auto& values, std::size_t most) {
+    if (keep == Keep::kSpread) return thin_out(values, most);
+    const std::size_t over = values.size() - std::min(values.size(), most);
+    values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(over));
+  };
+  limit(own.images, Calibration::kMostImages);
+  limit(own.means, Calibration::kMostMeans);
+  state_->calibration.trim(state_->calibration_budget(), number_bytes(state_->contents->store),
+                           vectors);
 }
 
 std::optional<Threshold> Memory::threshold(std::size_t task, double false_alarms) const {
@@ -129,7 +159,7 @@ std::optional<Threshold> Memory::threshold(std::size_t task, double false_alarms
   if (task >= tasks().size()) return std::nullopt;
   const SetThreshold& set = tasks()[task].set;
   std::optional<Threshold> result = state_->calibration.threshold(
-      static_cast<std::int32_t>(task), set.false_alarms.value_or(false_alarms));
+      task, vectors_of_tasks(*state_->contents)[task], set.false_alarms.value_or(false_alarms));
   if (set.score) {
     if (!result) result.emplace();
     result->score = *set.score;
@@ -164,29 +194,31 @@ double TaskState::drift() const {
 }
 
 std::vector<TaskState> Memory::states() const {
+  const std::vector<std::size_t> vectors = vectors_of_tasks(*state_->contents);
   std::vector<TaskState> states(tasks().size());
-  for (const std::int32_t task : origins()) ++states[static_cast<std::size_t>(task)].vectors;
   for (std::size_t t = 0; t < states.size(); ++t) {
-    std::vector<float> first;
-    std::vector<float> now;
-    for (const HeldOut& image : state_->calibration.images) {
-      if (image.task != static_cast<std::int32_t>(t)) continue;
-      first.push_back(image.first_score);
-      now.push_back(image.score);
-    }
-    states[t].held_out = now.size();
+    states[t].vectors = vectors[t];
     states[t].certificate =
         state_->rule->certificate(*state_->contents, static_cast<std::int32_t>(t));
     const bool all = states[t].vectors == tasks()[t].picked;
     states[t].why = all ? "all it took" : state_->rule->why_fewer();
-    states[t].first_score = median(first);
-    states[t].score = median(now);
+    if (t >= state_->calibration.tasks.size()) continue;
+    std::vector<float> first;
+    std::vector<float> now;
+    for (const CalibratedImage& image : state_->calibration.tasks[t].images) {
+      first.push_back(image.first);
+      now.push_back(image.score_at(vectors[t]));
+    }
+    states[t].calibrated = now.size();
+    states[t].first_score = median(std::move(first));
+    states[t].score = median(std::move(now));
   }
   return states;
 }
 
-std::vector<float> Memory::held_out_scores(std::size_t task) const {
-  return state_->calibration.scores(static_cast<std::int32_t>(task));
+std::vector<float> Memory::calibration_scores(std::size_t task) const {
+  if (task >= state_->calibration.tasks.size()) return {};
+  return state_->calibration.tasks[task].scores(vectors_of_tasks(*state_->contents)[task]);
 }
 
 }  // namespace contcore

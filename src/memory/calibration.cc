@@ -2,17 +2,66 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <limits>
+#include <utility>
 
-#include "base/rows.h"
 #include "contcore/distance.h"
 #include "coreset/kernels.h"
 
 namespace contcore {
 namespace {
 
-constexpr std::size_t kFewPatches = 4;  // images are given up before patches fall below this
-constexpr std::size_t kFewImages = 20;  // but not below this: a rate of 5 % needs 19
+constexpr std::size_t kFewestVectors = 16;  // of a level
+constexpr std::size_t kFewImages = 20;      // a rate of 5 % needs 19
+
+// What an image takes in a file, beside its scores.
+constexpr std::size_t kImageBytes = 16;
+
+}  // namespace
+
+bool is_threshold(const SetThreshold& set) {
+  if (set.score && !(*set.score > 0 && std::isfinite(*set.score))) return false;
+  if (set.false_alarms && !(*set.false_alarms > 0 && *set.false_alarms < 1)) return false;
+  return !(set.score && set.false_alarms);
+}
+
+std::vector<std::size_t> level_sizes(std::size_t vectors) {
+  std::vector<std::size_t> sizes = {vectors};
+  while (sizes.size() < kMostLevels) {
+    const double part = std::pow(2.0, -0.5 * static_cast<double>(sizes.size()));
+    const auto size = static_cast<std::size_t>(static_cast<double>(vectors) * part);
+    if (size < kFewestVectors) break;
+    sizes.push_back(size);
+  }
+  return sizes;
+}
+
+std::vector<std::vector<float>> thinned_distances(VectorView patches, VectorView vectors,
+                                                  std::span<const std::uint32_t> rows,
+                                                  std::span<const std::size_t> sizes,
+                                                  Compute& compute) {
+  std::vector<std::vector<float>> result(sizes.size() - 1, std::vector<float>(patches.rows));
+  if (result.empty()) return result;
+  // A few patches at a time, so that a vector that was read is used for all of them.
+  constexpr std::size_t kAtATime = 8;
+  const std::size_t blocks = (patches.rows + kAtATime - 1) / kAtATime;
+  compute.threads().run(blocks, [&](std::size_t block, std::size_t) {
+    const std::size_t begin = block * kAtATime;
+    const std::size_t n = std::min(kAtATime, patches.rows - begin);
+    float least[kAtATime];
+    std::fill(least, least + n, std::numeric_limits<float>::infinity());
+    std::size_t row = 0;
+    for (std::size_t level = sizes.size() - 1; level > 0; --level) {
+      for (; row < sizes[level]; ++row) {
+        for (std::size_t i = 0; i < n; ++i) {
+          least[i] = std::min(least[i], squared_distance(patches, begin + i, vectors, rows[row]));
+        }
+      }
+      for (std::size_t i = 0; i < n; ++i) result[level - 1][begin + i] = std::sqrt(least[i]);
+    }
+  });
+  return result;
+}
 
 std::vector<float> mean_of(VectorView patches) {
   std::vector<double> sums(patches.cols, 0.0);
@@ -28,107 +77,98 @@ std::vector<float> mean_of(VectorView patches) {
   return mean;
 }
 
-// By turns the farthest from each memory of those left.
-std::vector<std::uint32_t> telling(const std::vector<std::vector<float>>& distances,
-                                   std::size_t count) {
-  const std::size_t patches = distances[0].size();
-  std::vector<bool> chosen(patches, false);
-  std::vector<std::uint32_t> result;
-  while (result.size() < std::min(count, patches)) {
-    const std::vector<float>& from = distances[result.size() % distances.size()];
-    std::size_t best = patches;
-    for (std::size_t i = 0; i < patches; ++i) {
-      if (!chosen[i] && (best == patches || from[i] > from[best])) best = i;
-    }
-    chosen[best] = true;
-    result.push_back(static_cast<std::uint32_t>(best));
+float CalibratedImage::score_at(std::size_t vectors_now) const {
+  if (vectors_now == 0) return scores.back();
+  const double halves =
+      2 * std::log2(static_cast<double>(vectors) / static_cast<double>(vectors_now)) -
+      static_cast<double>(level);
+  if (!(halves > 0)) return scores.front();
+  if (halves >= static_cast<double>(scores.size() - 1)) return scores.back();
+  const auto at = static_cast<std::size_t>(halves);
+  const auto part = static_cast<float>(halves - static_cast<double>(at));
+  return scores[at] + part * (scores[at + 1] - scores[at]);
+}
+
+std::size_t TaskCalibration::bytes(std::size_t number) const {
+  std::size_t all = 0;
+  for (const CalibratedImage& image : images) all += kImageBytes + 4 * image.scores.size();
+  for (const std::vector<float>& mean : means) all += number * mean.size();
+  return all;
+}
+
+std::vector<float> TaskCalibration::scores(std::size_t vectors) const {
+  std::vector<float> result;
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    const bool needed = images.size() - i <= kFewImages;
+    if (!needed && std::size_t{2} * images[i].vectors < vectors) continue;
+    result.push_back(images[i].score_at(vectors));
   }
   return result;
 }
 
-// `count` of the images of a task, evenly spread over the order they came in.
-std::vector<std::size_t> spread(const std::vector<std::size_t>& images, std::size_t count) {
-  std::vector<std::size_t> some;
-  for (std::size_t i = 0; i < count; ++i) some.push_back(images[i * images.size() / count]);
-  return some;
-}
-
-}  // namespace
-
-bool is_threshold(const SetThreshold& set) {
-  if (set.score && !(*set.score > 0 && std::isfinite(*set.score))) return false;
-  if (set.false_alarms && !(*set.false_alarms > 0 && *set.false_alarms < 1)) return false;
-  return !(set.score && set.false_alarms);
-}
-
-std::size_t Calibration::budget(std::size_t capacity) {
-  return std::max<std::size_t>(1000, capacity / 10);
+std::size_t Calibration::budget(std::size_t memory_bytes) {
+  return std::max<std::size_t>(std::size_t{512} << 10, memory_bytes / 10);
 }
 
 Calibration Calibration::copy() const {
   Calibration other;
-  for (const HeldOut& image : images) {
-    HeldOut same{image.task, image.first_score, image.score, image.mean, {}};
-    same.patches = Vectors(image.patches.rows(), image.patches.cols());
-    std::copy_n(image.patches.data(), image.patches.rows() * image.patches.cols(),
-                same.patches.data());
-    other.images.push_back(std::move(same));
+  for (const TaskCalibration& task : tasks) {
+    TaskCalibration& same = other.tasks.emplace_back();
+    same.images = task.images;
+    same.means = task.means;
+    for (const Vectors& patches : task.patches) {
+      same.patches.emplace_back(patches.rows(), patches.cols(), patches.scalar());
+      same.patches.back().set_rows(0, patches.view());
+    }
   }
   return other;
 }
 
-HeldOut hold_out(VectorView patches, const std::vector<std::vector<float>>& distances,
-                 std::int32_t task) {
-  HeldOut image;
-  image.task = task;
-  image.score = image.first_score = *std::max_element(distances[0].begin(), distances[0].end());
-  image.mean = mean_of(patches);
-  image.patches = gather(patches, telling(distances, Calibration::kMostPatches));
-  return image;
+TaskCalibration& Calibration::of(std::size_t task) {
+  if (task >= tasks.size()) tasks.resize(task + 1);
+  return tasks[task];
 }
 
-std::size_t Calibration::room(std::int32_t task) const {
-  return kMostImages - std::min(kMostImages, scores(task).size());
+bool Calibration::has_patches() const {
+  return std::any_of(tasks.begin(), tasks.end(),
+                     [](const TaskCalibration& task) { return !task.patches.empty(); });
 }
 
-void Calibration::trim(std::size_t budget, std::size_t tasks) {
-  const std::size_t share = budget / std::max<std::size_t>(1, tasks);
-  std::vector<std::size_t> kept;
-  for (std::size_t task = 0; task < tasks; ++task) {
-    std::vector<std::size_t> own;
-    for (std::size_t i = 0; i < images.size(); ++i) {
-      if (images[i].task == static_cast<std::int32_t>(task)) own.push_back(i);
+void Calibration::trim(std::size_t budget, std::size_t number,
+                       std::span<const std::size_t> vectors) noexcept {
+  const std::size_t share = budget / std::max<std::size_t>(1, vectors.size());
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    TaskCalibration& task = tasks[t];
+    if (task.bytes(number) <= share) continue;
+    for (CalibratedImage& image : task.images) {
+      // The last level that is not below what the task has, and all that are.
+      while (image.scores.size() > 1) {
+        const double next = static_cast<double>(image.vectors) *
+                            std::pow(2.0, -0.5 * static_cast<double>(image.level + 1));
+        if (next < static_cast<double>(vectors[t])) break;
+        image.scores.erase(image.scores.begin());
+        ++image.level;
+      }
     }
-    std::size_t most = std::max(share / (1 + kFewPatches), std::min(kFewImages, share / 2));
-    most = std::min(most, kMostImages);
-    if (own.size() > most) own = spread(own, most);
-    if (own.empty()) continue;
-    const std::size_t patches = std::max<std::size_t>(1, share / own.size() - 1);
-    for (const std::size_t i : own) {
-      Vectors& all = images[i].patches;
-      if (all.rows() <= patches) continue;
-      std::vector<std::uint32_t> first(patches);
-      std::iota(first.begin(), first.end(), 0U);
-      all = gather(all.view(), first);
+    const std::size_t scores = task.bytes(0);
+    const std::size_t mean =
+        (task.bytes(number) - scores) / std::max<std::size_t>(1, task.means.size());
+    const std::size_t room = share > scores ? share - scores : 0;
+    if (mean > 0) thin_out(task.means, std::max<std::size_t>(1, room / mean));
+    const std::size_t means = task.bytes(number) - scores;
+    if (means + scores > share) {
+      thin_out(task.images, task.images.size() * (share - std::min(share, means)) / scores);
     }
-    kept.insert(kept.end(), own.begin(), own.end());
+    while (!task.images.empty() && task.bytes(number) > share)
+      task.images.erase(task.images.begin());
+    if (task.bytes(number) > share) task.means.clear();
   }
-  std::sort(kept.begin(), kept.end());
-  std::vector<HeldOut> left;
-  for (const std::size_t i : kept) left.push_back(std::move(images[i]));
-  images = std::move(left);
 }
 
-std::vector<float> Calibration::scores(std::int32_t task) const {
-  std::vector<float> result;
-  for (const HeldOut& image : images) {
-    if (image.task == task) result.push_back(image.score);
-  }
-  return result;
-}
-
-std::optional<Threshold> Calibration::threshold(std::int32_t task, double false_alarms) const {
-  std::vector<float> sorted = scores(task);
+std::optional<Threshold> Calibration::threshold(std::size_t task, std::size_t vectors,
+                                                double false_alarms) const {
+  if (task >= tasks.size()) return std::nullopt;
+  std::vector<float> sorted = tasks[task].scores(vectors);
   if (sorted.empty()) return std::nullopt;
   std::sort(sorted.begin(), sorted.end());
   // A new image is as likely to take any rank among n + 1: above the k-th smallest of the n with
@@ -148,17 +188,19 @@ std::optional<Threshold> Calibration::threshold(std::int32_t task, double false_
 }
 
 std::optional<std::size_t> Calibration::recognise(VectorView patches) const {
-  if (images.empty() || patches.rows == 0) return std::nullopt;
+  if (patches.rows == 0) return std::nullopt;
   const std::vector<float> mean = mean_of(patches);
-  const HeldOut* nearest = nullptr;
+  std::optional<std::size_t> nearest;
   float least = 0;
-  for (const HeldOut& image : images) {
-    const float distance = squared_distance(mean.data(), image.mean.data(), mean.size());
-    if (nearest != nullptr && distance >= least) continue;
-    nearest = &image;
-    least = distance;
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    for (const std::vector<float>& known : tasks[t].means) {
+      const float distance = squared_distance(mean.data(), known.data(), mean.size());
+      if (nearest && distance >= least) continue;
+      nearest = t;
+      least = distance;
+    }
   }
-  return static_cast<std::size_t>(nearest->task);
+  return nearest;
 }
 
 }  // namespace contcore

@@ -1,55 +1,101 @@
-// Good images that were not learned: what verdicts are calibrated with, and drift is seen by.
+// What good images score that a memory has not learned: thresholds, drift, and the product.
+//
+// An image's score is kept for the number of vectors its task had, and for ever fewer of them, so
+// that thresholds can follow a memory that gives its tasks smaller shares, without an image or a
+// patch being kept.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/memory.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
 
-/// Of a held-out image, its mean and a few patches stay: those that make its score, and those that
-/// would make it if its task were left with fewer vectors.
-struct HeldOut {
-  std::int32_t task = 0;
-  float first_score = 0;  // when it was held out
-  float score = 0;        // now
-  std::vector<float> mean;
-  Vectors patches;
-};
-
 /// Whether a person could have meant it.
 bool is_threshold(const SetThreshold& set);
 
+/// How many vectors the levels of an image's scores are for: all, then 2^-½, 2^-1, … of them, as
+/// long as that is sixteen.
+std::vector<std::size_t> level_sizes(std::size_t vectors);
+
+/// Distances of patches to the first sizes[1], sizes[2], … of some rows: a list for each level but
+/// the first, in the order of the patches.
+std::vector<std::vector<float>> thinned_distances(VectorView patches, VectorView vectors,
+                                                  std::span<const std::uint32_t> rows,
+                                                  std::span<const std::size_t> sizes,
+                                                  Compute& compute);
+
+std::vector<float> mean_of(VectorView patches);
+
+struct CalibratedImage {
+  std::uint32_t vectors = 0;  ///< of its task when it was scored
+  std::uint32_t level = 0;    ///< of the first score that is kept
+  float first = 0;            ///< with all those vectors
+  std::vector<float> scores;  ///< at that level and the next ones
+
+  /// With so many vectors: between two levels, linear in their logarithm.
+  float score_at(std::size_t vectors_now) const;
+};
+
+struct TaskCalibration {
+  std::vector<CalibratedImage> images;  ///< the latest last
+  std::vector<std::vector<float>> means;
+  /// Of a memory of an earlier version: patches of each image, to be scored when the task is left
+  /// with fewer vectors. Empty otherwise.
+  std::vector<Vectors> patches;
+
+  /// In a file, with so many bytes for a number of a mean.
+  std::size_t bytes(std::size_t number) const;
+  /// Its images' scores with so many vectors. Those scored with less than half of them say too
+  /// much, and are left out while there are others.
+  std::vector<float> scores(std::size_t vectors) const;
+};
+
+/// Of an image's scores, at the most.
+inline constexpr std::size_t kMostLevels = 20;
+
 class Calibration {
  public:
-  static constexpr std::size_t kMostImages = 64;   // of a task
-  static constexpr std::size_t kMostPatches = 16;  // of an image
+  static constexpr std::size_t kMostImages = 100;  // of a task
+  static constexpr std::size_t kMostMeans = 32;
 
-  /// Vectors that may be kept in all, beside a memory of `capacity`.
-  static std::size_t budget(std::size_t capacity);
+  /// Bytes that may be kept in all, beside a memory of so many.
+  static std::size_t budget(std::size_t memory_bytes);
 
-  std::vector<HeldOut> images;
+  std::vector<TaskCalibration> tasks;
 
   Calibration copy() const;
+  TaskCalibration& of(std::size_t task);
+  /// Whether some are left of an earlier version.
+  bool has_patches() const;
 
-  /// How many more images a task may hold out.
-  std::size_t room(std::int32_t task) const;
+  /// Lets go of what is over the budget: tasks share it evenly. Levels above what a task has go
+  /// first, then means, then images, evenly. `vectors` are the tasks' now.
+  void trim(std::size_t budget, std::size_t number, std::span<const std::size_t> vectors) noexcept;
 
-  /// Lets go of what is over the budget: tasks share it evenly; each keeps as many images as it can
-  /// with a few patches each.
-  void trim(std::size_t budget, std::size_t tasks);
-
-  std::vector<float> scores(std::int32_t task) const;
-  std::optional<Threshold> threshold(std::int32_t task, double false_alarms) const;
+  std::optional<Threshold> threshold(std::size_t task, std::size_t vectors,
+                                     double false_alarms) const;
   std::optional<std::size_t> recognise(VectorView patches) const;
 };
 
-/// The image to keep. `distances` are those of its patches to the memory, and to ever thinner ones.
-HeldOut hold_out(VectorView patches, const std::vector<std::vector<float>>& distances,
-                 std::int32_t task);
+/// Leaves `most` of them, evenly spread.
+template <typename Value>
+void thin_out(std::vector<Value>& values, std::size_t most) noexcept {
+  const std::size_t n = values.size();
+  if (n <= most) return;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    if ((i + 1) * most / n == i * most / n) continue;
+    if (kept != i) values[kept] = std::move(values[i]);
+    ++kept;
+  }
+  values.resize(kept);
+}
 
 }  // namespace contcore

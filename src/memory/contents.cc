@@ -49,8 +49,22 @@ Transaction::~Transaction() {
   contents_.store.restore(std::move(columns_));
 }
 
+std::vector<std::size_t> vectors_of_tasks(const Contents& contents) {
+  std::vector<std::size_t> vectors(contents.tasks.size());
+  for (const std::uint32_t slot : contents.store.order()) {
+    ++vectors[static_cast<std::size_t>(contents.store.origin()[slot])];
+  }
+  return vectors;
+}
+
 std::size_t picks_of(double p, std::size_t rows) {
   return std::max<std::size_t>(1, static_cast<std::size_t>(p * static_cast<double>(rows)));
+}
+
+void report_distances(const LearnHow& how, std::vector<float> squared) {
+  if (!how.before) return;
+  for (float& distance : squared) distance = std::sqrt(distance);
+  how.before(squared);
 }
 
 void remember(TaskRecord& record, const LearnHow& how, std::size_t patches, std::size_t picked,

@@ -46,8 +46,14 @@ class Transaction {
   VectorStore::Columns columns_;
 };
 
+/// How many vectors each task has.
+std::vector<std::size_t> vectors_of_tasks(const Contents& contents);
+
 /// ⌊p·rows⌋, at least one.
 std::size_t picks_of(double p, std::size_t rows);
+
+/// Hands the distances of an image to LearnHow::before, given their squares.
+void report_distances(const LearnHow& how, std::vector<float> squared);
 
 /// Adds a learning to a task's record.
 void remember(TaskRecord& record, const LearnHow& how, std::size_t patches, std::size_t picked,

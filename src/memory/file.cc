@@ -4,16 +4,22 @@
 //   origin               I32 n       the task each came from, a number in "tasks"
 //   radius               F32 n       its distance to the rest when expansion took it
 //   slack                F32 n       the certificate's radius around it (docs/method.md)
-//   calibration.means    F32 h × D   mean patch of each held-out image
-//   calibration.task     I32 h       its task
-//   calibration.first    F32 h       its score when it was held out
-//   calibration.score    F32 h       and now
-//   calibration.patches  F32 c × D   the patches kept of them, image after image
-//   calibration.image    I32 c       the image each is of
+//   calibration.task     I32 h       of each image that calibrates: its task,
+//   calibration.vectors  I32 h       the vectors that had when it was scored,
+//   calibration.first    F32 h       its score then,
+//   calibration.level    I32 h       the level of its first score below, and
+//   calibration.end      I32 h       the place behind its last
+//   calibration.scores   F32 s       with 2^(-level / 2) of those vectors, level after level
+//   calibration.means    F32 k × D   mean patches of images,
+//   calibration.mean_of  I32 k       and the task of each
 //
 // and this text: "format", "capacity", "consolidate", "q", "greedy_order", "tasks" (a JSON list),
 // "journal" (memory/journal.h) where lessons came from one, and one entry "source.NAME" for all
 // that says where the features come from.
+//
+// "contcore memory 1", which is read too, has of each of h held-out images calibration.means (F32
+// h × D), calibration.task, calibration.first and calibration.score (now), and patches to be scored
+// again: calibration.patches (F32 c × D) and calibration.image (I32 c).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +39,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kFormat[] = "contcore memory 1";
+constexpr char kFormat[] = "contcore memory 2";
+constexpr char kFormer[] = "contcore memory 1";
 constexpr char kJournal[] = "journal";
 constexpr std::string_view kSource = "source.";
 constexpr std::size_t kMostDimension = std::size_t{1} << 20;
@@ -54,7 +61,6 @@ std::string tasks_text(const std::vector<TaskRecord>& tasks) {
   for (const TaskRecord& task : tasks) {
     list.push_back({{"name", task.name},
                     {"images", task.images},
-                    {"held", task.held},
                     {"patches", task.patches},
                     {"picked", task.picked},
                     {"epsilon", task.epsilon},
@@ -90,7 +96,6 @@ std::vector<TaskRecord> read_tasks(const std::string& text) {
     TaskRecord task;
     task.name = entry.at("name").get<std::string>();
     task.images = read_count(entry, "images");
-    task.held = entry.contains("held") ? read_count(entry, "held") : 0;
     task.patches = read_count(entry, "patches");
     task.picked = read_count(entry, "picked");
     task.epsilon = entry.at("epsilon").get<float>();
@@ -104,26 +109,32 @@ std::vector<TaskRecord> read_tasks(const std::string& text) {
 }
 
 struct CalibrationArrays {
-  std::vector<float> means;
   std::vector<std::int32_t> task;
+  std::vector<std::int32_t> vectors;
   std::vector<float> first;
-  std::vector<float> score;
-  std::vector<float> patches;
-  std::vector<std::int32_t> image;
+  std::vector<std::int32_t> level;
+  std::vector<std::int32_t> end;
+  std::vector<float> scores;
+  std::vector<float> means;
+  std::vector<std::int32_t> mean_of;
 };
 
 CalibrationArrays flatten(const Calibration& calibration) {
   CalibrationArrays out;
-  for (std::size_t i = 0; i < calibration.images.size(); ++i) {
-    const HeldOut& held = calibration.images[i];
-    out.means.insert(out.means.end(), held.mean.begin(), held.mean.end());
-    out.task.push_back(held.task);
-    out.first.push_back(held.first_score);
-    out.score.push_back(held.score);
-    const float* patches = held.patches.data();
-    out.patches.insert(out.patches.end(), patches,
-                       patches + held.patches.rows() * held.patches.cols());
-    out.image.insert(out.image.end(), held.patches.rows(), static_cast<std::int32_t>(i));
+  for (std::size_t t = 0; t < calibration.tasks.size(); ++t) {
+    const auto task = static_cast<std::int32_t>(t);
+    for (const CalibratedImage& image : calibration.tasks[t].images) {
+      out.task.push_back(task);
+      out.vectors.push_back(static_cast<std::int32_t>(image.vectors));
+      out.first.push_back(image.first);
+      out.level.push_back(static_cast<std::int32_t>(image.level));
+      out.scores.insert(out.scores.end(), image.scores.begin(), image.scores.end());
+      out.end.push_back(static_cast<std::int32_t>(out.scores.size()));
+    }
+    for (const std::vector<float>& mean : calibration.tasks[t].means) {
+      out.means.insert(out.means.end(), mean.begin(), mean.end());
+      out.mean_of.push_back(task);
+    }
   }
   return out;
 }
@@ -133,7 +144,8 @@ class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path), file_(path, "a contcore memory") {
     const auto format = file_.metadata().find("format");
-    if (format == file_.metadata().end() || format->second != kFormat) {
+    if (format == file_.metadata().end() ||
+        (format->second != kFormat && format->second != kFormer)) {
       throw Error(Error::Kind::kInput,
                   fmt::format("{}: this is not a contcore memory{}", path,
                               format == file_.metadata().end()
@@ -219,6 +231,22 @@ class Reader {
   }
 
   const Safetensors& file() const { return file_; }
+  bool is_former() const { return text("format") == kFormer; }
+
+  /// All of an array of floats, whatever its length, none of them negative or without end.
+  std::vector<float> finite(const std::string& name) const {
+    Safetensors::Shape shape;
+    const std::span<const float> values = file_.floats(name, 1, shape);
+    for (const float value : values) {
+      if (!(value >= 0 && std::isfinite(value))) wrong(name);
+    }
+    return {values.begin(), values.end()};
+  }
+  std::size_t rows_of(const std::string& name) const {
+    Safetensors::Shape shape;
+    file_.ints(name, shape);
+    return shape.rows;
+  }
 
  private:
   std::string path_;
@@ -227,8 +255,49 @@ class Reader {
 
 Calibration read_calibration(const Reader& reader, std::size_t dimension, std::size_t tasks) {
   Calibration calibration;
+  const std::size_t images = reader.rows_of("calibration.task");
+  const std::vector<float> scores = reader.finite("calibration.scores");
+  const auto task = reader.numbers("calibration.task", images, tasks);
+  const auto vectors = reader.numbers("calibration.vectors", images, VectorStore::kMostVectors + 1);
+  const auto first = reader.finite("calibration.first");
+  const auto level = reader.numbers("calibration.level", images, kMostLevels);
+  const auto end = reader.numbers("calibration.end", images, scores.size() + 1);
+  if (first.size() != images) reader.wrong("calibration.first");
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < images; ++i) {
+    const auto behind = static_cast<std::size_t>(end[i]);
+    if (behind <= begin) reader.wrong("calibration.end");
+    CalibratedImage image{static_cast<std::uint32_t>(vectors[i]),
+                          static_cast<std::uint32_t>(level[i]),
+                          first[i],
+                          {scores.begin() + static_cast<std::ptrdiff_t>(begin),
+                           scores.begin() + static_cast<std::ptrdiff_t>(behind)}};
+    if (image.vectors == 0) reader.wrong("calibration.vectors");
+    // A score with fewer vectors is never lower.
+    const bool sorted = std::is_sorted(image.scores.begin(), image.scores.end());
+    if (!sorted || image.level + image.scores.size() > kMostLevels) {
+      reader.wrong("calibration.scores");
+    }
+    calibration.of(static_cast<std::size_t>(task[i])).images.push_back(std::move(image));
+    begin = behind;
+  }
+  if (begin != scores.size()) reader.wrong("calibration.scores");
   const Vectors means = reader.vectors("calibration.means", dimension);
-  const auto task = reader.numbers("calibration.task", means.rows(), tasks);
+  const auto mean_of = reader.numbers("calibration.mean_of", means.rows(), tasks);
+  for (std::size_t i = 0; i < means.rows(); ++i) {
+    calibration.of(static_cast<std::size_t>(mean_of[i]))
+        .means.emplace_back(means.row(i), means.row(i) + dimension);
+  }
+  return calibration;
+}
+
+// Held-out images of an earlier version: they calibrate as they are, and their patches stay until
+// the memory changes.
+Calibration read_former_calibration(const Reader& reader, std::size_t dimension,
+                                    const std::vector<std::size_t>& vectors) {
+  Calibration calibration;
+  const Vectors means = reader.vectors("calibration.means", dimension);
+  const auto task = reader.numbers("calibration.task", means.rows(), vectors.size());
   const auto first = reader.lengths("calibration.first", means.rows());
   const auto score = reader.lengths("calibration.score", means.rows());
   const Vectors patches = reader.vectors("calibration.patches", dimension);
@@ -239,9 +308,12 @@ Calibration read_calibration(const Reader& reader, std::size_t dimension, std::s
   }
   for (std::size_t i = 0; i < means.rows(); ++i) {
     if (of_image[i].empty()) reader.wrong("calibration.image");
-    HeldOut held{task[i], first[i], score[i], {means.row(i), means.row(i) + dimension}, {}};
-    held.patches = gather(patches.view(), of_image[i]);
-    calibration.images.push_back(std::move(held));
+    const auto t = static_cast<std::size_t>(task[i]);
+    TaskCalibration& own = calibration.of(t);
+    const std::size_t has = std::max<std::size_t>(1, vectors[t]);
+    own.images.push_back({static_cast<std::uint32_t>(has), 0, first[i], {score[i]}});
+    own.means.emplace_back(means.row(i), means.row(i) + dimension);
+    own.patches.push_back(gather(patches.view(), of_image[i]));
   }
   return calibration;
 }
@@ -249,10 +321,17 @@ Calibration read_calibration(const Reader& reader, std::size_t dimension, std::s
 }  // namespace
 
 std::string Memory::save(const std::string& path, const std::string& journal) const {
+  if (state_->calibration.has_patches()) {
+    Compute alone(1);
+    const Memory same = copy();
+    same.state_->score_kept_patches(alone);
+    return same.save(path, journal);
+  }
   const std::size_t n = size();
   const std::size_t d = dimension();
   const Entries all = state_->contents->store.entries();
-  const CalibrationArrays held = flatten(state_->calibration);
+  const CalibrationArrays known = flatten(state_->calibration);
+  const std::size_t images = known.task.size();
   std::map<std::string, std::string> text;
   text["format"] = kFormat;
   text["capacity"] = fmt::format("{}", capacity());
@@ -281,12 +360,16 @@ std::string Memory::save(const std::string& path, const std::string& journal) co
        {"origin", {n}, std::span<const std::int32_t>(all.origin)},
        {"radius", {n}, std::span<const float>(all.radius)},
        {"slack", {n}, std::span<const float>(all.slack)},
-       {"calibration.means", {held.task.size(), d}, std::span<const float>(held.means)},
-       {"calibration.task", {held.task.size()}, std::span<const std::int32_t>(held.task)},
-       {"calibration.first", {held.first.size()}, std::span<const float>(held.first)},
-       {"calibration.score", {held.score.size()}, std::span<const float>(held.score)},
-       {"calibration.patches", {held.image.size(), d}, std::span<const float>(held.patches)},
-       {"calibration.image", {held.image.size()}, std::span<const std::int32_t>(held.image)}},
+       {"calibration.task", {images}, std::span<const std::int32_t>(known.task)},
+       {"calibration.vectors", {images}, std::span<const std::int32_t>(known.vectors)},
+       {"calibration.first", {images}, std::span<const float>(known.first)},
+       {"calibration.level", {images}, std::span<const std::int32_t>(known.level)},
+       {"calibration.end", {images}, std::span<const std::int32_t>(known.end)},
+       {"calibration.scores", {known.scores.size()}, std::span<const float>(known.scores)},
+       {"calibration.means", {known.mean_of.size(), d}, std::span<const float>(known.means)},
+       {"calibration.mean_of",
+        {known.mean_of.size()},
+        std::span<const std::int32_t>(known.mean_of)}},
       read_back);
 }
 
@@ -329,7 +412,11 @@ Memory Memory::open(const std::string& path, Saved* saved) {
   entries.radius = reader.lengths("radius", n);
   entries.slack = reader.lengths("slack", n);
   contents.store.assign(std::move(entries));
-  state->calibration = read_calibration(reader, dimension, contents.tasks.size());
+  if (reader.is_former()) {
+    state->calibration = read_former_calibration(reader, dimension, vectors_of_tasks(contents));
+  } else {
+    state->calibration = read_calibration(reader, dimension, contents.tasks.size());
+  }
   Memory memory(std::move(state));
   for (const auto& [key, value] : reader.file().metadata()) {
     if (key.starts_with(kSource)) memory.source[key.substr(kSource.size())] = value;

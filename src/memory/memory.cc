@@ -45,7 +45,6 @@ void check(VectorView features, const LearnHow& how, const Memory& memory) {
 
 void add_record(TaskRecord& record, const TaskRecord& more) {
   record.images += more.images;
-  record.held += more.held;
   record.patches += more.patches;
   record.picked += more.picked;
   record.epsilon = std::max(record.epsilon, more.epsilon);
@@ -161,9 +160,20 @@ double Memory::certificate() const { return state_->rule->certificate(*state_->c
 
 void Memory::check_task(const std::string& task) const { check_name(tasks(), task); }
 
+std::vector<std::uint32_t> Memory::State::base_slots(const std::string& task) const {
+  if (!rule->expands_on_own()) return contents->store.order();
+  for (std::size_t t = 0; t < contents->tasks.size(); ++t) {
+    if (contents->tasks[t].name == task) {
+      return contents->store.slots_of(static_cast<std::int32_t>(t));
+    }
+  }
+  return {};
+}
+
 void Memory::learn(VectorView features, const LearnHow& how, Compute& compute) {
   check(features, how, *this);
   check_task(how.task);
+  state_->score_kept_patches(compute);
   state_->contents = state_->rule->learn(*state_->contents, features, how, compute);
 }
 
@@ -172,7 +182,15 @@ void Memory::learn_online(VectorView features, const LearnHow& how, Compute& com
   check_task(how.task);
   const bool worth = state_->rule->worth_online(*state_->contents, picks_of(how.p, features.rows));
   const bool in_place = worth && features.scalar == scalar();
-  if (!in_place) return learn(features, how, compute);
+  if (!in_place) {
+    if (how.before && !state_->base_slots(how.task).empty()) {
+      const auto own = static_cast<std::int32_t>(find_task(how.task).value_or(0));
+      const auto among = state_->rule->expands_on_own() ? std::optional(own) : std::nullopt;
+      report_distances(how, state_->contents->store.nearest(features, compute, among).squared);
+    }
+    return learn(features, how, compute);
+  }
+  state_->score_kept_patches(compute);
   state_->rule->learn_online(*state_->contents, features, how, compute);
 }
 
@@ -184,15 +202,22 @@ std::vector<float> Memory::distances(VectorView patches, Compute& compute) const
   return state_->contents->store.index(compute).distances(patches, compute);
 }
 
+// With nothing left of an earlier version's.
+Calibration Memory::scored_calibration(Compute& compute) const {
+  if (!state_->calibration.has_patches()) return state_->calibration.copy();
+  const Memory same = copy();
+  same.state_->score_kept_patches(compute);
+  return std::move(same.state_->calibration);
+}
+
 Memory Memory::shrink(std::size_t count, Compute& compute) const {
   Memory smaller(dimension(), count, state_->how, scalar());
   smaller.source = source;
   Contents& next = *smaller.state_->contents;
   next.tasks = tasks();
   state_->rule->shrink(*state_->contents, next, compute);
-  smaller.state_->calibration = state_->calibration.copy();
-  smaller.state_->calibration.trim(Calibration::budget(count), next.tasks.size());
-  smaller.recalibrate(compute);
+  smaller.state_->calibration = scored_calibration(compute);
+  smaller.state_->trim_calibration();
   return smaller;
 }
 
@@ -225,13 +250,17 @@ Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Com
   merged.state_->rule->merge(a.state_->contents->store.entries(), std::move(theirs), b.tasks(),
                              next, compute);
   Calibration& calibration = merged.state_->calibration;
-  calibration = a.state_->calibration.copy();
-  for (HeldOut& image : b.state_->calibration.copy().images) {
-    image.task = renamed[static_cast<std::size_t>(image.task)];
-    calibration.images.push_back(std::move(image));
+  calibration = a.scored_calibration(compute);
+  Calibration other = b.scored_calibration(compute);
+  for (std::size_t t = 0; t < other.tasks.size(); ++t) {
+    TaskCalibration& to = calibration.of(static_cast<std::size_t>(renamed[t]));
+    TaskCalibration& from = other.tasks[t];
+    std::move(from.images.begin(), from.images.end(), std::back_inserter(to.images));
+    std::move(from.means.begin(), from.means.end(), std::back_inserter(to.means));
+    thin_out(to.images, Calibration::kMostImages);
+    thin_out(to.means, Calibration::kMostMeans);
   }
-  calibration.trim(Calibration::budget(capacity), next.tasks.size());
-  merged.recalibrate(compute);
+  merged.state_->trim_calibration();
   return merged;
 }
 

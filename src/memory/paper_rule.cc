@@ -78,7 +78,9 @@ class PaperRule : public Rule {
     VectorStore& store = contents.store;
     const std::size_t n = std::min(picks_of(how.p, features.rows), features.rows);
     store.reserve(n, contents.capacity);
-    const Expansion expansion = expand_few(features, store.nearest(features, compute).squared, n);
+    const std::vector<float> squared = store.nearest(features, compute).squared;
+    report_distances(how, squared);
+    const Expansion expansion = expand_few(features, squared, n);
     const bool full = store.size() + expansion.picks.size() > contents.capacity;
     if (full && store.neighbours() == nullptr) store.start_neighbours(compute);
     check_reach(features, expansion.picks, fmt::format("task '{}'", how.task));
@@ -143,6 +145,12 @@ class PaperRule : public Rule {
   }
 
   const char* why_fewer() const override { return "resampled"; }
+  bool expands_on_own() const override { return false; }
+
+  std::size_t vectors_after(const Contents& now, std::int32_t task,
+                            std::size_t picks) const override {
+    return std::min(now.capacity, now.store.slots_of(task).size() + picks);
+  }
 
  private:
   double q_;  // the part that is chosen by nearest neighbours alone

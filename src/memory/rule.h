@@ -40,6 +40,12 @@ class Rule {
   virtual void merge(Entries ours, Entries theirs, const std::vector<TaskRecord>& their_tasks,
                      Contents& to, Compute& compute) const = 0;
 
+  /// Whether a task expands on its own vectors alone, or on all.
+  virtual bool expands_on_own() const = 0;
+  /// Vectors that a task (its number, or that of the next one) has when it has taken so many picks.
+  virtual std::size_t vectors_after(const Contents& now, std::int32_t task,
+                                    std::size_t picks) const = 0;
+
   /// Every feature ever learned, or every one of a task, is within this of the memory.
   virtual double certificate(const Contents& contents) const = 0;
   virtual double certificate(const Contents& contents, std::int32_t task) const = 0;

@@ -256,6 +256,12 @@ class ShareRule : public Rule {
   }
 
   const char* why_fewer() const override { return "equal share"; }
+  bool expands_on_own() const override { return true; }
+
+  std::size_t vectors_after(const Contents& now, std::int32_t task,
+                            std::size_t picks) const override {
+    return share_of(now, task, now.store.slots_of(task).size() + picks);
+  }
 
  private:
   // G_n of an image's features on those of its task; `base` is the nearest of these to each.
@@ -270,6 +276,7 @@ class ShareRule : public Rule {
     store.reserve(n, contents.capacity);
     if (own > 0) {
       base = store.nearest(features, compute, task);
+      report_distances(how, base.squared);
       return expand_few(features, base.squared, n, to_come_in(radii, share - std::min(share, own)));
     }
     GreedyOptions options;

@@ -1,8 +1,12 @@
 // What stands behind the public Memory.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "contcore/memory.h"
 #include "memory/calibration.h"
@@ -21,6 +25,13 @@ struct Memory::State {
   std::unique_ptr<const Rule> rule;
   std::unique_ptr<Contents> contents;
   Calibration calibration;
+
+  /// Slots of what the expansion of a task starts from.
+  std::vector<std::uint32_t> base_slots(const std::string& task) const;
+  std::size_t calibration_budget() const;
+  void trim_calibration();
+  /// Of a memory that an earlier version wrote; before a task is left with fewer vectors.
+  void score_kept_patches(Compute& compute);
 };
 
 }  // namespace contcore

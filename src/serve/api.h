@@ -111,8 +111,8 @@ class Api {
                                  const std::string& source, Compute& compute);
   std::string inspect_bytes(const std::vector<std::uint8_t>& bytes, const std::string& path,
                             const std::string& name, Compute& compute);
-  bool learn(const Lesson& lesson, Compute& compute);
-  bool take(const Lesson& lesson, VectorView patches, Compute& compute);
+  void learn(const Lesson& lesson, Compute& compute);
+  void take(const Lesson& lesson, const Patches& patches, Compute& compute);
   void note_good(std::int64_t id, const std::string& time);
   void store_good();
   void take_over_thresholds();

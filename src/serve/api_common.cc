@@ -111,7 +111,7 @@ const std::string& task_name(const std::string& name, const Memory& memory) {
 
 std::uint64_t images_in(const Memory& memory) {
   std::uint64_t images = 0;
-  for (const TaskRecord& task : memory.tasks()) images += task.images + task.held;
+  for (const TaskRecord& task : memory.tasks()) images += task.images;
   return images;
 }
 

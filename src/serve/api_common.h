@@ -43,7 +43,7 @@ std::string_view image_type(std::string_view bytes);
 /// Throws Refusal (400) unless the memory knows the task or a task can have this name.
 const std::string& task_name(const std::string& name, const Memory& memory);
 
-/// Images that all tasks have learned or held out, ever.
+/// Images that all tasks have learned, ever.
 std::uint64_t images_in(const Memory& memory);
 
 /// A whole number from a path or query. Throws Refusal (`status`).

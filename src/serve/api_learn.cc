@@ -61,15 +61,15 @@ void Api::resume_learning(Compute& compute) {
   if (options_.note) options_.note("learning goes on");
 }
 
-bool Api::learn(const Lesson& lesson, Compute& compute) {
+void Api::learn(const Lesson& lesson, Compute& compute) {
   const Image picture = decode(lesson.image);
   // Alone: a crew that works in step would wait for whichever of it the inspections hold up.
   Compute alone(1);
   const Patches patches = extract(picture, alone);
-  return take(lesson, patches.vectors.view(), compute);
+  take(lesson, patches, compute);
 }
 
-bool Api::take(const Lesson& lesson, VectorView patches, Compute& compute) {
+void Api::take(const Lesson& lesson, const Patches& patches, Compute& compute) {
   resume_learning(compute);
   // What is wrong with this lesson alone is no reason to stop.
   if (lesson.image.size() > JournalLimits().record_bytes / 2) {
@@ -80,9 +80,8 @@ bool Api::take(const Lesson& lesson, VectorView patches, Compute& compute) {
   } catch (const Error& error) {
     throw Refusal{400, error.what()};
   }
-  bool held = false;
   try {
-    held = live_.take(lesson, patches, compute);
+    live_.take(lesson, patches, compute);
   } catch (const Error& error) {
     stop_learning(error.what());
     throw Refusal{503, fmt::format("nothing is learned: {}", error.what())};
@@ -103,7 +102,6 @@ bool Api::take(const Lesson& lesson, VectorView patches, Compute& compute) {
       stop_learning(error.what());  // the image itself is safe in the journal
     }
   }
-  return held;
 }
 
 // What the journal says of an inspection the store is to say too, sooner or later: it does before
@@ -155,11 +153,10 @@ HttpResponse Api::learn_image(const HttpRequest& request, const Params& params, 
   Lesson lesson;
   lesson.task = name;
   lesson.image = image_of(request);
-  const bool held = learn(lesson, compute);
+  learn(lesson, compute);
   const auto memory = live_.memory();
   const std::size_t t = memory->find_task(name).value();
-  return json_response(201,
-                       {{"task", this->task(*memory, t, memory->states()[t])}, {"held_out", held}});
+  return json_response(201, {{"task", this->task(*memory, t, memory->states()[t])}});
 }
 
 HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Compute& compute) {
@@ -177,7 +174,7 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
     Lesson lesson;
     lesson.task = row.task;
     lesson.image = kept->bytes;
-    lesson.may_hold_out = false;  // it was a false alarm, or it would not be taught: no yardstick
+    lesson.calibrates = false;  // it was a false alarm, or it would not be taught: no yardstick
     lesson.inspection = row.id;
     learn(lesson, compute);
     try {
@@ -222,7 +219,7 @@ HttpResponse Api::job_image(const HttpRequest& request, const Params& params, Co
   }
   const Patches patches = extract(picture, compute);
   try {
-    if (!job->take(patches.vectors.view())) throw no_more(*job, kNoMoreImages);
+    if (!job->take(patches)) throw no_more(*job, kNoMoreImages);
   } catch (const Error& error) {
     throw Refusal{507, fmt::format("the job has failed: {}", error.what())};
   }

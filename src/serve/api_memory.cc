@@ -161,7 +161,7 @@ Json Api::task(const Memory& memory, std::size_t t, const TaskState& state) {
           {"share", static_cast<double>(state.vectors) / all},
           {"why", state.why},
           {"certificate", finite(state.certificate)},
-          {"held_out", state.held_out},
+          {"calibrated", state.calibrated},
           {"drift", finite(state.drift())},
           {"learned", task.learned},
           {"threshold", as_json(threshold)}};
@@ -182,7 +182,7 @@ HttpResponse Api::scores(const HttpRequest& /*request*/, const Params& params,
   const std::size_t task = index_of(*memory, params[0]);
   const auto threshold = memory->threshold(task, options_.false_alarms);
   return json_response(200, {{"task", params[0]},
-                             {"held_out", memory->held_out_scores(task)},
+                             {"calibration", memory->calibration_scores(task)},
                              {"good", store_.scores(params[0], "good", kHistogramScores)},
                              {"rejected", store_.scores(params[0], "defect", kHistogramScores)},
                              {"threshold", as_json(threshold)}});

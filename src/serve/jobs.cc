@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "contcore/error.h"
-#include "detector/hold_out.h"
 #include "serve/clock.h"
 
 namespace contcore {
@@ -29,7 +28,7 @@ std::size_t memory_for_jobs() {
 Job::Job(std::uint64_t id, std::string task, std::size_t dimension,
          std::shared_ptr<FeatureRoom> room, JobClock now)
     : now_(std::move(now)),
-      set_(std::make_unique<TrainingSetBuilder>(dimension, kInMemory, kInMemory / 8, room)),
+      set_(std::make_unique<TrainingSetBuilder>(dimension, kInMemory, room)),
       touched_(now_()) {
   state_.id = id;
   state_.task = std::move(task);
@@ -42,15 +41,11 @@ JobState Job::state() const {
   return state_;
 }
 
-bool Job::take(VectorView patches) {
+bool Job::take(const Patches& patches) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (state_.state != "receiving" || state_.received >= kMostImages) return false;
   try {
-    if (is_next_held_out(state_.received, set_->held())) {
-      set_->hold_out(patches);
-    } else {
-      set_->learn(patches);
-    }
+    set_->add(patches);
   } catch (const Error& error) {
     end_locked("failed", error.what());
     throw;

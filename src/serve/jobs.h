@@ -55,10 +55,10 @@ class Job {
 
   JobState state() const;
 
-  /// An image's patches; every fifth is held out. False when the job does not receive any more, or
+  /// An image's patches. False when the job does not receive any more, or
   /// has as many as it may. Throws Error (kInput) when there is no room for them: the job has then
   /// failed, and all that it had is free.
-  bool take(VectorView patches);
+  bool take(const Patches& patches);
   void skip();
   /// Its client is still there.
   void touch();

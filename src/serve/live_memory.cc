@@ -72,7 +72,7 @@ std::shared_ptr<const Memory> LiveMemory::memory() const {
           }};
 }
 
-bool LiveMemory::take(Lesson lesson, VectorView patches, Compute& compute) {
+void LiveMemory::take(Lesson lesson, const Patches& patches, Compute& compute) {
   if (journal_->broken()) checkpoint(compute);
   catch_up(compute);
   if (file_.is_replaced()) checkpoint(compute);  // which says so
@@ -81,17 +81,10 @@ bool LiveMemory::take(Lesson lesson, VectorView patches, Compute& compute) {
   check_lesson(back_->memory, lesson);
   journal_->append(as_record(lesson));
   ++unsaved_;
-  auto copy = std::make_shared<Vectors>(patches.rows, patches.cols);
-  if (patches.rows > 0) {
-    std::copy_n(patches.row(0, nullptr), patches.rows * patches.cols, copy->data());
-  }
+  auto copy = std::make_shared<Patches>(patches.copy());
   lesson.image = {};
-  return publish(
-      [copy, lesson](Memory& memory, Compute& with) {
-        const bool held = take_lesson(memory, lesson, copy->view(), with);
-        memory.recalibrate(with);  // the next verdict goes by what is known now
-        return held;
-      },
+  publish(
+      [copy, lesson](Memory& memory, Compute& with) { take_lesson(memory, lesson, *copy, with); },
       compute);
 }
 
@@ -148,10 +141,9 @@ void LiveMemory::begin_journal() {
 }
 
 // The update goes to the back, which changes places with the front.
-bool LiveMemory::publish(const Update& update, Compute& compute) {
-  bool result = false;
+void LiveMemory::publish(const Update& update, Compute& compute) {
   try {
-    result = update(back_->memory, compute);
+    update(back_->memory, compute);
     prepare_to_search(back_->memory, compute);
     behind_.push_back(update);
   } catch (...) {
@@ -160,7 +152,6 @@ bool LiveMemory::publish(const Update& update, Compute& compute) {
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   std::swap(front_, back_);
-  return result;
 }
 
 void LiveMemory::publish_whole(std::shared_ptr<Buffer> buffer, std::shared_ptr<Buffer> twin) {

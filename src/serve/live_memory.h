@@ -63,12 +63,12 @@ class LiveMemory {
   const std::string& remark() const { return remark_; }
 
   /// Takes a lesson; its time is now, and `patches` are its image's. On disk and published when it
-  /// returns. True if the image was held out. The memory is as before if this throws: kInput when
+  /// returns. The memory is as before if this throws: kInput when
   /// the disk does not take it or the memory has no room for another task, kUsage as
   /// Memory::set_threshold.
-  bool take(Lesson lesson, VectorView patches, Compute& compute);
+  void take(Lesson lesson, const Patches& patches, Compute& compute);
 
-  /// Learns a batch, of which some images are held out. Saved and published when it returns. Throws
+  /// Learns a batch. Saved and published when it returns. Throws
   /// as Memory::learn, and Error (kInput) when it cannot be saved (also because another file has
   /// taken the memory's place, which is not overwritten): the memory is as before.
   void learn_batch(const TrainingSet& set, const std::string& task, Compute& compute,
@@ -86,8 +86,8 @@ class LiveMemory {
     Memory memory;
     std::size_t readers = 0;
   };
-  using Update = std::function<bool(Memory&, Compute&)>;
-  bool publish(const Update& update, Compute& compute);
+  using Update = std::function<void(Memory&, Compute&)>;
+  void publish(const Update& update, Compute& compute);
   void publish_whole(std::shared_ptr<Buffer> buffer, std::shared_ptr<Buffer> twin);
   void catch_up(Compute& compute);
   void save(const Memory& memory);

@@ -22,7 +22,7 @@ TASK = {
     "name": "bottle",
     "images": 4,
     "patches": 4096,
-    "held_out": 1,
+    "calibrated": 5,
     "threshold": {"score": 22.125, "false_alarms": 0.05, "images": 40, "manual": False},
 }
 INSPECTION = {
@@ -144,7 +144,7 @@ class Service:
                 return problem(422, "Not an image", "no PNG, JPEG or the like")
             self.received += 1
             self.learned = True
-            return 201, {"task": TASK, "held_out": self.received == 2}
+            return 201, {"task": TASK}
         return problem(404, "Not found", "no such route")
 
 
@@ -350,7 +350,7 @@ class RemoteTest(unittest.TestCase):
                 2, [option[0], "--server"], "inspect", "--server", url, image, *option
             )
         for option in [
-            ["--ratio", "0.1"], ["--hold-out", "0"], ["--memory-limit", "1G"], ["--capacity", "9"],
+            ["--ratio", "0.1"], ["--score", "map"], ["--memory-limit", "1G"], ["--capacity", "9"],
             ["--backbone", "builtin"], ["--layers", "a"], ["--resize", "64"], ["--crop", "none"],
             ["--consolidate", "share"], ["--q", "0.5"], ["--threads", "1"],
         ]:  # fmt: skip
@@ -381,7 +381,7 @@ class RemoteTest(unittest.TestCase):
         )
         self.assertEqual(
             lines[2],
-            "threshold 22.12: about 5.0 % of good images score above it (40 images held out)",
+            "threshold 22.12: about 5.0 % of good images score above it (calibrated with 40 images)",
         )
         asked = self.stub.asked()
         self.assertEqual(asked[0], ("GET", "/v1/tasks"))
@@ -399,7 +399,7 @@ class RemoteTest(unittest.TestCase):
         said = json.loads(
             self.succeed("learn", "--server", url, self.folder, "--task", "bottle", "--json").stdout
         )
-        self.assertEqual((said["learned"], said["held_out"], said["patches"]), (4, 1, 4096))
+        self.assertEqual((said["learned"], said["calibrated"], said["patches"]), (4, 5, 4096))
         self.assertEqual((said["vectors"], said["capacity"]), (1200, 20000))
         self.assertEqual([s["file"] for s in said["skipped"]], [bad])
 
@@ -501,7 +501,7 @@ class RemoteTest(unittest.TestCase):
             "learn", "--server", url, self.folder, "--task", "..", "--online", "--json"
         )
         said = json.loads(done.stdout)
-        self.assertEqual((said["learned"], said["held_out"]), (2, 1))
+        self.assertEqual(said["learned"], 3)
         self.assertEqual(len(said["skipped"]), 1)
         self.assertIn("left out: ", done.stderr)
         self.assertEqual(self.stub.asked()[1:5], [("POST", "/v1/tasks/../images")] * 4)

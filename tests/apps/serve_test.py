@@ -246,9 +246,9 @@ class StoryTest(ServiceTest):
         tasks = service.tasks()
         self.assertEqual(list(tasks), ["bottle"])
         task = tasks["bottle"]
-        self.assertEqual(task["images"] + task["held_out"], 40)
-        self.assertGreater(task["held_out"], 0)
-        self.assertEqual(task["threshold"]["images"], task["held_out"])
+        self.assertEqual(task["images"], 40)
+        self.assertGreater(task["calibrated"], 0)
+        self.assertEqual(task["threshold"]["images"], task["calibrated"])
         self.assertFalse(task["threshold"]["manual"])
         service.learn_job("screw", [picture(1, i) for i in range(40)])
         self.assertEqual(list(service.tasks()), ["bottle", "screw"])
@@ -346,11 +346,11 @@ class StoryTest(ServiceTest):
         changed = {name: said[name] for name in ("feedback", "feedback_time", "learned")}
         self.assertEqual(said, {**good, **changed})
         after = service.tasks()["bottle"]
-        self.assertEqual(after["images"] + after["held_out"], before["images"] + before["held_out"] + 1)
+        self.assertEqual(after["images"], before["images"] + 1)
         # Saying it twice does not learn it twice.
         service.good("POST", "/v1/inspections/%d/feedback" % good["id"], {"label": "good"})
         again = service.tasks()["bottle"]
-        self.assertEqual((again["images"], again["held_out"]), (after["images"], after["held_out"]))
+        self.assertEqual((again["images"], again["calibrated"]), (after["images"], after["calibrated"]))
         said = service.good("POST", "/v1/inspections/%d/feedback" % bad["id"], {"label": "defect"})
         self.assertEqual((said["feedback"], said["learned"]), ("defect", False))
         for label, one in [("good", good), ("defect", bad)]:
@@ -365,19 +365,17 @@ class StoryTest(ServiceTest):
         for body in [{"label": "fine"}, {"label": None}, {"label": 1}, {}, {"Label": "good"}]:
             self.assertEqual(service.ask("POST", "/v1/inspections/%d/feedback" % bad["id"], body).status, 400, body)
         # One image learned as it comes.
-        held, total = 0, service.tasks()["screw"]
+        total = service.tasks()["screw"]
         for i in range(6):
             reply = service.ask("POST", "/v1/tasks/screw/images", picture(1, 500 + i))
             self.assertEqual(reply.status, 201, reply)
-            held += reply.json()["held_out"]
             now = reply.json()["task"]
-            self.assertEqual(now["images"] + now["held_out"], total["images"] + total["held_out"] + i + 1)
-        self.assertGreaterEqual(held, 1)
-        self.assertLessEqual(held, 2)
+            self.assertEqual(now["images"], total["images"] + i + 1)
+        self.assertGreaterEqual(now["calibrated"], total["calibrated"])
         body, headers = multipart(picture(2, 0))
         reply = service.ask("POST", "/v1/tasks/%s/images" % quote("neu & schön"), body, headers=headers)
         self.assertEqual(reply.status, 201, reply)
-        self.assertEqual((reply.json()["task"]["name"], reply.json()["held_out"]), ("neu & schön", False))
+        self.assertEqual((reply.json()["task"]["name"], reply.json()["task"]["threshold"]), ("neu & schön", None))
 
     def move_threshold(self, service):
         path = "/v1/tasks/bottle/threshold"
@@ -406,7 +404,7 @@ class StoryTest(ServiceTest):
         scores = service.good("GET", "/v1/tasks/bottle/scores")
         task = service.tasks()["bottle"]
         self.assertEqual(scores["task"], "bottle")
-        self.assertEqual(len(scores["held_out"]), task["held_out"])
+        self.assertEqual(len(scores["calibration"]), task["calibrated"])
         self.assertGreaterEqual(len(scores["good"]), 5)
         self.assertGreaterEqual(len(scores["rejected"]), 5)
         status = service.good("GET", "/v1/status")
@@ -482,7 +480,7 @@ class StoryTest(ServiceTest):
         self.assertEqual(self.run_command("info", service.memory).returncode, 0)
         service = self.start("--false-alarms", "0.05")
         # Thresholds and drift follow when images are folded in: at the latest by that stop.
-        names = ["name", "images", "held_out", "patches", "vectors", "certificate", "learned"]
+        names = ["name", "images", "calibrated", "patches", "vectors", "certificate", "learned"]
         folded = service.tasks()
         for name, task in tasks.items():
             self.assertEqual([folded[name][n] for n in names], [task[n] for n in names])
@@ -519,17 +517,15 @@ class StoryTest(ServiceTest):
         self.assertTrue(30 <= len(kept) < count + 40, len(kept))
         self.assertEqual(service.get("/v1/inspections/%d" % first[-1]["id"]).status, 404)
 
-    def test_every_fifth_is_held_out_and_no_more(self):
-        """Also when many tasks share the room for held-out images, and old ones give way."""
+    def test_every_image_is_learned_and_calibrates(self):
+        """Each is scored before it is learned; the latest hundred of a task count."""
         service = self.start()
         for i in range(25):
             service.good("POST", "/v1/tasks/t%d/images" % i, picture(i % 5, i))
-        held = ""
         for i in range(130):
-            reply = service.good("POST", "/v1/tasks/t0/images", picture(0, 100 + i))
-            held += "H" if reply["held_out"] else "."
-        self.assertNotIn("HH", held)
-        self.assertEqual(held.count("H"), 26, held)
+            task = service.good("POST", "/v1/tasks/t0/images", picture(0, 100 + i))["task"]
+            self.assertEqual(task["images"], 2 + i)
+            self.assertEqual(task["calibrated"], min(1 + i, 100))
 
     def test_a_task_that_is_not_known(self):
         service = self.start_learned()
@@ -1171,7 +1167,7 @@ class CrowdTest(ServiceTest):
         timer.cancel()
         self.assertEqual(refused, 503)
         task = service.tasks()["p0"]
-        self.assertEqual(task["images"] + task["held_out"], 20 + sum(learned))
+        self.assertEqual(task["images"], 20 + sum(learned))
         self.assertIn(503, started)
         for job, status in zip(jobs, started):
             # Who was told to come again finds the job as it was.
@@ -1293,7 +1289,7 @@ class CrowdTest(ServiceTest):
         again = self.start()
         self.assertEqual(len(again.good("GET", "/v1/inspections", source="last")["inspections"]), 8)
         task = again.tasks()["p0"]
-        self.assertEqual(task["images"] + task["held_out"], 24)
+        self.assertEqual(task["images"], 24)
         again.send_signal(signal.SIGINT)
         self.assertEqual(again.wait(), 0)
 
@@ -1307,7 +1303,7 @@ class CrowdTest(ServiceTest):
         again = self.start()
         tasks = again.tasks()
         if "p2" in tasks:
-            self.assertEqual(tasks["p2"]["images"] + tasks["p2"]["held_out"], 60)
+            self.assertEqual(tasks["p2"]["images"], 60)
         self.assertEqual(list(tasks)[:2], ["p0", "p1"])
 
 
@@ -1406,13 +1402,13 @@ class DurabilityTest(ServiceTest):
         return "t%d" % (i // self.TURN % 20), picture(i // self.TURN % 5, i)
 
     def known(self, service):
-        return sum(task["images"] + task["held_out"] for task in service.tasks().values())
+        return sum(task["images"] for task in service.tasks().values())
 
     def test_killed_at_any_moment(self):
         """What was acknowledged is in, and all is as if nothing had happened."""
         numbers = random.Random(int(os.environ.get("CONTCORE_TEST_SEED", "3")))
         starts, images, left = [], 0, KILLS
-        while left > 0:  # a new memory after some kills: beyond that, held-out images give way to others
+        while left > 0:  # a new memory after some kills
             kills = min(left, 20)
             left -= kills
             images += self.kill_and_compare(numbers, kills, starts)
@@ -1484,11 +1480,11 @@ class DurabilityTest(ServiceTest):
         self.assertEqual(listed, [*reversed(seen[1:]), said])
         self.assertEqual(again.tasks()["p1"]["threshold"], task["threshold"])
         p0 = again.tasks()["p0"]
-        self.assertEqual(p0["images"] + p0["held_out"], 21)
+        self.assertEqual(p0["images"], 21)
         again.kill()
         third = self.start()  # nor is it learned twice
         p0 = third.tasks()["p0"]
-        self.assertEqual(p0["images"] + p0["held_out"], 21)
+        self.assertEqual(p0["images"], 21)
 
     def test_folded_in(self):
         """Every 16 images, and when it is quiet, the file itself has them."""
@@ -1496,7 +1492,7 @@ class DurabilityTest(ServiceTest):
 
         def in_file():
             known = json.loads(self.run_command("info", service.memory, "--json").stdout)
-            return sum(task["images"] + task["held_out"] for task in known["tasks"])
+            return sum(task["images"] for task in known["tasks"])
 
         def in_journal():
             return json.loads(self.run_command("info", service.memory, "--json").stdout)["journal"]
@@ -1543,7 +1539,7 @@ class DurabilityTest(ServiceTest):
         done = self.run_command("merge", merged, memory, other)
         self.assertEqual(done.returncode, 0, done.stderr)
         known = {t["name"]: t for t in json.loads(self.run_command("info", merged, "--json").stdout)["tasks"]}
-        self.assertEqual(known["p0"]["images"] + known["p0"]["held_out"], 30)
+        self.assertEqual(known["p0"]["images"], 30)
         self.assertEqual(json.loads(self.run_command("info", memory, "--json").stdout)["journal"], 10)
         # Nor is a memory with a journal replaced by one without.
         done = self.run_command("merge", memory, merged, other)
@@ -1576,7 +1572,7 @@ class DurabilityTest(ServiceTest):
             self.assertEqual(said["feedback"], "good")
         after = service.tasks()["p0"]
         self.assertEqual(after["images"], before["images"] + 7)
-        self.assertEqual(after["held_out"], before["held_out"])
+        self.assertEqual(after["calibrated"], before["calibrated"])
         service.good("POST", "/v1/inspections/%d/feedback" % seen[0]["id"], {"label": "defect"})
         service.kill()
         self.assertEqual(self.run_command("learn", service.memory, self.one_image(), "--task", "p1").returncode, 0)
@@ -1733,7 +1729,7 @@ class DurabilityTest(ServiceTest):
                 with open(os.path.join(folder, "%d.png" % k), "wb") as file:
                     file.write(picture(i % 5, 40 + k))
             other = os.path.join(self.folder, "other%d.ccm" % i)
-            done = self.run_command("learn", other, folder, "--task", "other%d" % i, "--hold-out", 0, *serving.SMALL)
+            done = self.run_command("learn", other, folder, "--task", "other%d" % i, *serving.SMALL)
             self.assertEqual(done.returncode, 0, done.stderr)
             others.append((folder, other))
         for kill in range(KILLS):
@@ -1763,7 +1759,7 @@ class DurabilityTest(ServiceTest):
         sent = 0
         try:
             while True:
-                task = "s%d-%d" % (kill, sent // 4)  # of five, one would be held out
+                task = "s%d-%d" % (kill, sent // 4)
                 perhaps[task] = perhaps.get(task, 0) + 1
                 reply = service.ask("POST", "/v1/tasks/%s/images" % task, picture(kill % 5, sent))
                 self.assertEqual(reply.status, 201, reply)
@@ -1778,7 +1774,7 @@ class DurabilityTest(ServiceTest):
         folder, other = others[kill % len(others)]
         if how == "learn":
             task, more = "l%d" % kill, 3
-            words = ["learn", name, folder, "--task", task, "--hold-out", "0"]
+            words = ["learn", name, folder, "--task", task]
         else:
             task, more = "other%d" % (kill % len(others)), 3
             words = ["merge", name, name, other]
@@ -1819,12 +1815,12 @@ class DurabilityTest(ServiceTest):
             file.write(b"\x01\x02torn")
         again = self.start()
         p0 = again.tasks()["p0"]
-        self.assertEqual(p0["images"] + p0["held_out"], 23)
+        self.assertEqual(p0["images"], 23)
         again.good("POST", "/v1/tasks/p0/images", picture(0, 700))
         again.kill()
         third = self.start()
         p0 = third.tasks()["p0"]
-        self.assertEqual(p0["images"] + p0["held_out"], 24)
+        self.assertEqual(p0["images"], 24)
 
 
 class SmallDisk:
@@ -1914,7 +1910,7 @@ class DiskTest(ServiceTest):
         kept = self.inspect_unkept(disk, service, known)
         self.assertEqual(service.get("/health").status, 200)
         task = service.tasks()["a"]
-        self.assertEqual(task["images"] + task["held_out"], 20 + learned)
+        self.assertEqual(task["images"], 20 + learned)
         disk.free(service)
         later = service.ask("POST", "/v1/inspections", picture(0, 50))
         self.assertEqual(later.status, 201, later)
@@ -1936,7 +1932,7 @@ class DiskTest(ServiceTest):
         self.assertEqual(service.stop(), 0)
         again = self.start(memory=memory)
         task = again.tasks()["a"]
-        self.assertEqual(task["images"] + task["held_out"], 22 + learned)
+        self.assertEqual(task["images"], 22 + learned)
         again.kill()
 
     def inspect_unkept(self, disk, service, known):
@@ -2185,7 +2181,7 @@ class ClientTest(ServiceTest):
         self.assertEqual(online.returncode, 0, online.stderr)
         self.assertEqual([skipped["file"] for skipped in json.loads(online.stdout)["skipped"]], [junk])
         task = service.tasks()["p0"]
-        self.assertEqual(task["images"] + task["held_out"], 25)
+        self.assertEqual(task["images"], 25)
         self.assertEqual(service.stop(), 0)
         other = os.path.join(self.folder, "other.ccm")
         here = self.run_command("learn", other, images, "--task", "p0", "--json", *serving.SMALL)
@@ -2193,7 +2189,7 @@ class ClientTest(ServiceTest):
         # Only what learned knows what it took.
         own = {"extract_seconds", "sample_seconds", "features_on_disk", "peak_memory"}
         self.assertEqual(set(there) | own, set(local))
-        for name in ["task", "learned", "held_out", "patches", "vectors", "capacity", "certificate", "skipped"]:
+        for name in ["task", "learned", "calibrated", "patches", "vectors", "capacity", "certificate", "skipped"]:
             self.assertEqual(there[name], local[name], name)
 
 

@@ -158,8 +158,8 @@ TEST_F(DetectorTest, LearnsOneImageAtATime) {
     detector.learn_online(make_product("gear", i, "", 1).image, task("gear"), compute_);
   }
   EXPECT_EQ(detector.memory().size(), 120U);
-  EXPECT_EQ(detector.memory().tasks()[0].images, 12U);
-  EXPECT_EQ(detector.memory().states()[0].held_out, 3U);
+  EXPECT_EQ(detector.memory().tasks()[0].images, 15U);
+  EXPECT_EQ(detector.memory().states()[0].calibrated, 14U);
   EXPECT_TRUE(detector.inspect(make_product("gear", 50, "", 1).image, {}, compute_).threshold);
 }
 
@@ -208,11 +208,11 @@ TEST_F(DetectorTest, IsAsItWasWhenLearningOnlineFailsLate) {
     }
     LearnOptions options = task("gear");
     options.online = true;
-    EXPECT_EQ(detector.learn(files, options, alone).learned, 10U);
+    EXPECT_EQ(detector.learn(files, options, alone).learned, 12U);
   }
 }
 
-// The batch is learned when there is no room left for the images held out.
+// The batch is learned when there is no room left to calibrate.
 TEST_F(DetectorTest, IsAsItWasWhenThereIsNoRoomToCalibrate) {
   Compute alone(1);
   for (const Consolidate& rule : {Consolidate{}, Consolidate::paper()}) {
@@ -235,48 +235,41 @@ TEST_F(DetectorTest, IsAsItWasWhenThereIsNoRoomToCalibrate) {
       }
       scarce::fail_allocation(0);
     }
-    EXPECT_GT(failed, 100U);  // hold_out() alone takes more
+    EXPECT_GT(failed, 10U);
   }
 }
 
-TEST_F(DetectorTest, HoldsOutOfWhatCanBeRead) {
+// Every image that can be read is learned, and as many calibrate; a first one alone cannot.
+TEST_F(DetectorTest, LearnsAndCalibratesWithWhatCanBeRead) {
   const std::string missing = path("missing.png");
   const std::vector<std::string> good = pieces("gear", 5);
   struct Case {
     std::vector<std::string> files;
-    std::size_t learned, held_out;
+    std::size_t learned, calibrated;
   };
   const std::vector<Case> cases = {
       {{good[0]}, 1, 0},
       {{missing, good[0]}, 1, 0},
-      {{good[0], missing}, 1, 0},
-      {{missing, missing, good[0]}, 1, 0},
-      {{missing, good[0], good[1]}, 1, 1},
-      {{good[0], good[1], missing}, 1, 1},
-      {{good[0], good[1], good[2], good[3], missing}, 3, 1},
-      {{good[0], missing, good[1], missing, good[2], missing, good[3], missing, good[4]}, 4, 1}};
+      {{good[0], good[1], missing}, 2, 2},
+      {{good[0], good[1], good[2], good[3], missing}, 4, 4},
+      {{good[0], missing, good[1], missing, good[2], missing, good[3], missing, good[4]}, 5, 5}};
   for (const bool online : {false, true}) {
     for (std::size_t i = 0; i < cases.size(); ++i) {
       Detector detector = small();
       LearnOptions options = task("gear");
       options.online = online;
-      try {
-        const LearnReport report = detector.learn(cases[i].files, options, compute_);
-        EXPECT_EQ(report.learned, cases[i].learned) << "case " << i;
-        EXPECT_EQ(report.held_out, cases[i].held_out) << "case " << i;
-        EXPECT_EQ(report.skipped.size(), cases[i].files.size() - report.learned - report.held_out);
-        EXPECT_EQ(report.patches, detector.memory().tasks()[0].patches);
-        EXPECT_EQ(detector.memory().tasks()[0].images, cases[i].learned);
-        EXPECT_EQ(detector.memory().tasks()[0].held, cases[i].held_out);
-      } catch (const Error& error) {
-        ADD_FAILURE() << "case " << i << ": " << error.what();
-      }
+      const LearnReport report = detector.learn(cases[i].files, options, compute_);
+      const Memory& memory = detector.memory();
+      EXPECT_EQ(report.learned, cases[i].learned) << "case " << i;
+      EXPECT_EQ(report.skipped.size(), cases[i].files.size() - report.learned);
+      EXPECT_EQ(report.patches, memory.tasks()[0].patches);
+      EXPECT_EQ(memory.tasks()[0].images, cases[i].learned);
+      // Online each image is scored by those before it.
+      const std::size_t scored = online ? cases[i].learned - 1 : cases[i].calibrated;
+      EXPECT_EQ(memory.states()[0].calibrated, scored) << "case " << i;
+      EXPECT_EQ(memory.threshold(0, 0.05).has_value(), scored > 0) << "case " << i;
     }
     Detector detector = small();
-    LearnOptions options = task("gear");
-    options.online = online;
-    options.hold_out = 0;
-    EXPECT_EQ(detector.learn({good[0], missing, good[1]}, options, compute_).learned, 2U);
     std::string words;
     EXPECT_EQ(kind_of([&] { detector.learn({missing}, task("bolt"), compute_); }, &words),
               Error::Kind::kInput);

@@ -1,4 +1,4 @@
-// Verdicts without defects: images held out, thresholds, drift, and the task an image is of.
+// Verdicts without defects: scores of good images, thresholds, drift, and the task an image is of.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,16 +26,15 @@ constexpr std::size_t kD = 6;
 
 class MemoryCalibration : public naive::MemoryTest {
  protected:
-  /// Vectors that calibration keeps: means and patches.
+  /// Bytes that calibration takes in a file.
   std::size_t kept(const Memory& memory) const {
     memory.save(path("kept"));
     const Safetensors file(path("kept"), "a memory");
-    Safetensors::Shape means;
-    Safetensors::Shape patches;
+    Safetensors::Shape images, scores, means;
+    file.ints("calibration.task", images);
+    file.floats("calibration.scores", 1, scores);
     file.floats("calibration.means", 2, means);
-    file.floats("calibration.patches", 2, patches);
-    EXPECT_GE(patches.rows, means.rows);
-    return means.rows + patches.rows;
+    return 16 * images.rows + 4 * scores.rows + 4 * kD * means.rows;
   }
 };
 
@@ -56,13 +55,13 @@ void learn(Memory& memory, const std::string& task, std::size_t product, std::si
 }
 
 /// Images of one patch each, whose scores are therefore plain distances.
-std::vector<float> hold_out_single(Memory& memory, const std::string& task, std::size_t product,
-                                   std::size_t images, Dice& dice, Set* all = nullptr) {
+std::vector<float> calibrate_single(Memory& memory, const std::string& task, std::size_t product,
+                                    std::size_t images, Dice& dice, Set* all = nullptr) {
   std::vector<float> scores;
   for (std::size_t i = 0; i < images; ++i) {
     const Set patch = image(product, 1, dice);
     scores.push_back(memory.distances(patch.view(), naive::crew(0))[0]);
-    naive::hold_out(memory, patch, task);
+    naive::calibrate(memory, patch, task);
     if (all) *all = naive::joined(*all, patch);
   }
   std::sort(scores.begin(), scores.end());
@@ -70,12 +69,12 @@ std::vector<float> hold_out_single(Memory& memory, const std::string& task, std:
 }
 
 TEST_F(MemoryCalibration, ThresholdIsTheConformalQuantile) {
-  for (const std::size_t n : {1u, 2u, 9u, 19u, 20u, 39u, 60u, 64u}) {
+  for (const std::size_t n : {1u, 2u, 9u, 19u, 20u, 39u, 60u, 100u}) {
     Dice dice(n);
     Memory memory(kD, 50);
     learn(memory, "a", 0, 300, dice);
     EXPECT_FALSE(memory.threshold(0, 0.05));
-    const std::vector<float> scores = hold_out_single(memory, "a", 0, n, dice);
+    const std::vector<float> scores = calibrate_single(memory, "a", 0, n, dice);
     const auto expect = [&](double asked, std::size_t rank, double false_alarms) {
       const std::optional<Threshold> got = memory.threshold(0, asked);
       ASSERT_TRUE(got);
@@ -98,7 +97,7 @@ TEST_F(MemoryCalibration, ThresholdIsTheConformalQuantile) {
   Dice dice(1);
   Memory memory(kD, 50);
   learn(memory, "a", 0, 300, dice);
-  std::vector<float> scores = hold_out_single(memory, "a", 0, 19, dice);
+  std::vector<float> scores = calibrate_single(memory, "a", 0, 19, dice);
   EXPECT_EQ(memory.threshold(0, 0.05)->score, scores[18]);
   EXPECT_EQ(memory.threshold(0, 0.05)->false_alarms, 0.05);
 }
@@ -109,8 +108,8 @@ TEST_F(MemoryCalibration, ThresholdsAreOfTheirTask) {
   learn(memory, "a", 0, 300, dice);
   learn(memory, "b", 1, 300, dice);
   learn(memory, "none", 2, 300, dice);
-  const std::vector<float> a = hold_out_single(memory, "a", 0, 15, dice);
-  const std::vector<float> b = hold_out_single(memory, "b", 1, 11, dice);
+  const std::vector<float> a = calibrate_single(memory, "a", 0, 15, dice);
+  const std::vector<float> b = calibrate_single(memory, "b", 1, 11, dice);
   EXPECT_EQ(memory.threshold(0, 0.01)->score, a.back());
   EXPECT_EQ(memory.threshold(1, 0.01)->score, b.back());
   EXPECT_EQ(memory.threshold(1, 0.01)->images, 11u);
@@ -122,73 +121,119 @@ TEST_F(MemoryCalibration, ThresholdsAreOfTheirTask) {
 
 TEST_F(MemoryCalibration, StatesShowTheDrift) {
   Dice dice(4);
-  Memory memory(kD, 30);
-  learn(memory, "a", 0, 300, dice);
+  Memory memory(kD, 128);
+  learn(memory, "a", 0, 1000, dice);
   Set patches(0, kD);
-  const std::vector<float> first = hold_out_single(memory, "a", 0, 21, dice, &patches);
+  const std::vector<float> first = calibrate_single(memory, "a", 0, 21, dice, &patches);
   std::vector<TaskState> states = memory.states();
   ASSERT_EQ(states.size(), 1u);
   EXPECT_EQ(states[0].vectors, memory.size());
-  EXPECT_EQ(states[0].held_out, 21u);
+  EXPECT_EQ(states[0].calibrated, 21u);
   EXPECT_EQ(states[0].first_score, first[10]);
   EXPECT_EQ(states[0].score, first[10]);
 
-  for (std::size_t t = 1; t < 4; ++t) learn(memory, "t" + std::to_string(t), t, 300, dice);
-  memory.recalibrate(naive::crew(1));
+  // A quarter of its vectors is a level: the scores are those of the memory that is left.
+  for (std::size_t t = 1; t < 4; ++t) learn(memory, "t" + std::to_string(t), t, 1000, dice);
   std::vector<float> now = memory.distances(patches.view(), naive::crew(0));
   std::sort(now.begin(), now.end());
   states = memory.states();
   ASSERT_EQ(states.size(), 4u);
+  EXPECT_EQ(states[0].vectors, 32u);
   EXPECT_EQ(states[0].first_score, first[10]);
   EXPECT_EQ(states[0].score, now[10]);
   EXPECT_GT(states[0].score, states[0].first_score);
   EXPECT_EQ(memory.threshold(0, 0.001)->score, now.back());
-  EXPECT_EQ(states[1].held_out, 0u);
+  EXPECT_EQ(states[1].calibrated, 0u);
   EXPECT_EQ(states[1].score, 0.0f);
-  std::size_t vectors = 0;
-  for (std::size_t t = 0; t < 4; ++t) {
-    const std::vector<std::int32_t> origins = memory.origins();
-    EXPECT_EQ(states[t].vectors,
-              static_cast<std::size_t>(
-                  std::count(origins.begin(), origins.end(), static_cast<std::int32_t>(t))));
-    vectors += states[t].vectors;
-  }
-  EXPECT_EQ(vectors, memory.size());
-
-  // Smaller memories are calibrated as they are.
-  const Memory smaller = memory.shrink(10, naive::crew(0));
-  now = smaller.distances(patches.view(), naive::crew(0));
-  EXPECT_EQ(smaller.threshold(0, 0.001)->score, *std::max_element(now.begin(), now.end()));
 }
 
+// Between two levels scores are interpolated, beyond the last they stay.
+TEST_F(MemoryCalibration, ScoresFollowTheShare) {
+  Dice dice(11);
+  Memory memory(kD, 64);
+  learn(memory, "a", 0, 1000, dice);
+  const ImageScores scores{64, {1, 2, 4}};
+  memory.calibrate("a", std::span(&scores, 1), {}, Memory::Keep::kSpread);
+  const auto with = [&](std::size_t vectors) {
+    return memory.shrink(vectors, naive::crew(0)).calibration_scores(0)[0];
+  };
+  EXPECT_EQ(memory.calibration_scores(0)[0], 1);
+  EXPECT_EQ(with(32), 4);
+  EXPECT_EQ(with(5), 4);
+  EXPECT_NEAR(with(45), 2, 0.05);
+  EXPECT_GT(with(60), 1);
+  EXPECT_LT(with(60), with(50));
+  EXPECT_LT(with(44), with(40));
+}
+
+// The latest of a stream, an even part of a batch; never more than a hundred.
+TEST_F(MemoryCalibration, KeepsTheLatestOrAnEvenPart) {
+  Dice dice(12);
+  Memory latest(kD, 64);
+  learn(latest, "a", 0, 1000, dice);
+  Memory spread = latest.copy();
+  std::vector<ImageScores> scores;
+  for (std::size_t i = 0; i < 250; ++i) {
+    scores.push_back({64, {static_cast<float>(i)}});
+    latest.calibrate("a", std::span(&scores.back(), 1), {}, Memory::Keep::kLatest);
+  }
+  spread.calibrate("a", scores, {}, Memory::Keep::kSpread);
+  const std::vector<float> last = latest.calibration_scores(0);
+  ASSERT_EQ(last.size(), 100u);
+  EXPECT_EQ(last.front(), 150);
+  EXPECT_EQ(last.back(), 249);
+  const std::vector<float> even = spread.calibration_scores(0);
+  ASSERT_EQ(even.size(), 100u);
+  for (std::size_t i = 1; i < 100; ++i) EXPECT_NEAR(even[i] - even[i - 1], 2.5, 0.6);
+}
+
+// Scores from when a task had less than half of what it has say too much.
+TEST_F(MemoryCalibration, EarlyScoresOfAGrowingTaskAreLeftOut) {
+  Dice dice(13);
+  Memory memory(kD, 64);
+  learn(memory, "a", 0, 1000, dice);
+  std::vector<ImageScores> scores;
+  for (std::size_t i = 0; i < 60; ++i) scores.push_back({4 + i, {100 - static_cast<float>(i)}});
+  memory.calibrate("a", scores, {}, Memory::Keep::kLatest);
+  EXPECT_EQ(memory.calibration_scores(0).size(), 32u);
+  EXPECT_EQ(memory.calibration_scores(0).front(), 72);
+  // Twenty of them there are to be.
+  Memory few = memory.copy();
+  few.calibrate("a", {}, {}, Memory::Keep::kLatest);
+  Memory other(kD, 64);
+  learn(other, "a", 0, 1000, dice);
+  for (ImageScores& image : scores) image.vectors = 5;
+  other.calibrate("a", scores, {}, Memory::Keep::kLatest);
+  EXPECT_EQ(other.calibration_scores(0).size(), 20u);
+}
+
+// The budget does not grow with the tasks, and each of many still has what its rate needs.
 TEST_F(MemoryCalibration, KeepsWithinItsBudget) {
-  for (const std::size_t capacity : {3u, 4000u, 9000u}) {
-    if (naive::slow() && capacity == 4000) continue;
-    const std::size_t budget = std::max<std::size_t>(1000, capacity / 10);
-    Dice dice(capacity);
-    Memory memory(kD, capacity);
-    std::size_t tasks = 0;
-    for (const std::size_t more : {1u, 1u, 1u, 3u, 10u}) {
-      for (std::size_t t = 0; t < more; ++t) {
-        learn(memory, "task " + std::to_string(tasks), tasks, 4, dice, 1.0);
-        ++tasks;
+  constexpr std::size_t kBudget = std::size_t{512} << 10;
+  Memory memory(kD, 4000);
+  const std::size_t tasks = naive::slow() ? 20 : 200;
+  Dice dice(5);
+  for (std::size_t t = 0; t < tasks; ++t) {
+    const std::string task = std::to_string(t);
+    learn(memory, task, t, 3000, dice, 0.5);
+    std::vector<ImageScores> scores;
+    for (std::size_t i = 0; i < 100; ++i) {
+      scores.push_back({1500, {}});
+      for (std::size_t level = 0; level < 14; ++level) {
+        scores.back().scores.push_back(static_cast<float>(level) + static_cast<float>(i) / 100);
       }
-      for (std::size_t t = 0; t < tasks; ++t) {
-        for (std::size_t i = 0; i < 70; ++i) {
-          naive::hold_out(memory, image(t, 20, dice), "task " + std::to_string(t));
-        }
-        ASSERT_LE(kept(memory), budget) << tasks << " tasks";
-      }
-      std::size_t least = 1000;
-      std::size_t most = 0;
-      for (const TaskState& state : memory.states()) {
-        least = std::min(least, state.held_out);
-        most = std::max(most, state.held_out);
-      }
-      EXPECT_LE(most, 64u);
-      EXPECT_LE(most, least + 1) << tasks << " tasks";
-      EXPECT_GE(least, std::min<std::size_t>(64, budget / tasks / 8)) << tasks;
     }
+    const Set one = image(t, 5, dice);
+    const std::vector<VectorView> images(100, one.view());
+    memory.calibrate(task, scores, images, Memory::Keep::kSpread);
+    if (t % 20 != 19) continue;
+    ASSERT_LE(kept(memory), kBudget) << t;
+    const std::size_t share = memory.states()[0].vectors;
+    const double level = 2 * std::log2(1500.0 / static_cast<double>(share));
+    for (const TaskState& state : memory.states()) EXPECT_GE(state.calibrated, 50u) << t;
+    const auto limit = memory.threshold(0, 0.05);
+    EXPECT_NEAR(static_cast<double>(limit->score), std::min(level, 13.0) + 0.95, 0.1) << t;
+    EXPECT_NEAR(static_cast<double>(memory.states()[0].first_score), 0.5, 0.05);
   }
 }
 
@@ -199,49 +244,15 @@ TEST_F(MemoryCalibration, KeepsWithinItsBudgetWithMoreTasksThanVectors) {
     const std::string task = std::to_string(t);
     if (naive::slow() && t % 10 != 0) continue;
     memory.learn_online(image(t, 1, dice).view(), how_to(task, 1), naive::crew(0));
-    naive::hold_out(memory, image(t, 3, dice), task);
-    if (t % 20 == 0) {
-      ASSERT_LE(kept(memory), 1000u) << t;
-    }
+    const ImageScores scores{1, {1}};
+    const Set one = image(t, 3, dice);
+    const VectorView patches = one.view();
+    memory.calibrate(task, std::span(&scores, 1), std::span(&patches, 1), Memory::Keep::kLatest);
   }
-  ASSERT_LE(kept(memory), 1000u);
-  memory.recalibrate(naive::crew(0));
+  ASSERT_LE(kept(memory), std::size_t{512} << 10);
   memory.states();
+  EXPECT_TRUE(memory.threshold(0, 0.05));
   memory.recognise(image(1, 3, dice).view());
-}
-
-TEST_F(MemoryCalibration, TheSameMemoryScoresTheSameAgain) {
-  // So many tasks that a single patch is left of an image: it must be the one that tells.
-  Dice dice(8);
-  Memory memory(kD, 60);
-  for (std::size_t t = 0; t < 12; ++t) {
-    learn(memory, "task " + std::to_string(t), t, 20, dice, 1.0);
-  }
-  for (std::size_t t = 0; t < 12; ++t) {
-    for (std::size_t i = 0; i < 20; ++i) {
-      naive::hold_out(memory, image(t, 15, dice), "task " + std::to_string(t));
-    }
-  }
-  const std::string before = bytes_of(memory);
-  memory.recalibrate(naive::crew(0));
-  EXPECT_EQ(bytes_of(memory) == before, true);
-}
-
-TEST_F(MemoryCalibration, ImagesMayComeTogether) {
-  Dice dice(9);
-  Memory together(kD, 60);
-  learn(together, "a", 0, 200, dice);
-  Memory one_by_one = reopened(together);
-  Set all(0, kD);
-  std::vector<std::size_t> ends;
-  for (const std::size_t patches : {7u, 1u, 30u, 12u}) {
-    const Set one = image(0, patches, dice);
-    naive::hold_out(one_by_one, one, "a");
-    all = naive::joined(all, one);
-    ends.push_back(all.n);
-  }
-  together.hold_out(all.view(), ends, "a", naive::crew(1));
-  EXPECT_EQ(bytes_of(together) == bytes_of(one_by_one), true);
 }
 
 TEST_F(MemoryCalibration, RecognisesTheTask) {
@@ -252,7 +263,7 @@ TEST_F(MemoryCalibration, RecognisesTheTask) {
   EXPECT_FALSE(memory.recognise(image(0, 10, dice).view()));
   for (std::size_t t = 5; t-- > 0;) {
     for (int i = 0; i < 5; ++i) {
-      naive::hold_out(memory, image(t, 30, dice), "task " + std::to_string(t));
+      naive::calibrate(memory, image(t, 30, dice), "task " + std::to_string(t));
     }
   }
   for (std::size_t t = 0; t < 5; ++t) {
@@ -275,7 +286,7 @@ TEST_F(MemoryCalibration, FalseAlarmsAreAsRareAsAsked) {
     Dice dice(round * 1000003);  // far apart: seeds are places in one long sequence
     Memory memory(kD, 60);
     learn(memory, "a", 0, 600, dice, 0.1);
-    for (int i = 0; i < 60; ++i) naive::hold_out(memory, image(0, 16, dice), "a");
+    for (int i = 0; i < 60; ++i) naive::calibrate(memory, image(0, 16, dice), "a");
     const auto alarms = [&] {
       const float limit = memory.threshold(0, 0.05)->score;
       double above = 0;
@@ -288,15 +299,13 @@ TEST_F(MemoryCalibration, FalseAlarmsAreAsRareAsAsked) {
     };
     before += alarms();
     learn(memory, "b", 1, 300, dice, 0.2);
-    memory.recalibrate(naive::crew(0));
     after += alarms();
   }
   const double most = naive::slow() ? 0.25 : 0.08;
   const double least = naive::slow() ? 0.0 : 0.025;
   EXPECT_LE(before, most);
   EXPECT_GE(before, least);
-  // Only a few patches of an image are kept: their largest score may fall short of the image's.
-  EXPECT_LE(after, most + 0.04);
+  EXPECT_LE(after, most);
   EXPECT_GE(after, least);
 }
 
@@ -304,36 +313,36 @@ TEST_F(MemoryCalibration, CallsThatMakeNoSense) {
   Dice dice(7);
   Memory memory(kD, 20);
   const Set good = image(0, 5, dice);
-  expect_error(Error::Kind::kUsage, [&] { naive::hold_out(memory, good, "a"); });
+  const VectorView patches = good.view();
+  const ImageScores fine{20, {1, 2}};
+  const auto calibrate = [&](const ImageScores& scores, const VectorView& of) {
+    memory.calibrate("a", std::span(&scores, 1), std::span(&of, 1), Memory::Keep::kLatest);
+  };
+  expect_error(Error::Kind::kUsage, [&] { calibrate(fine, patches); });
   learn(memory, "a", 0, 100, dice);
-  expect_error(Error::Kind::kUsage, [&] { naive::hold_out(memory, good, "b"); });
-  naive::hold_out(memory, good, "a");
+  calibrate(fine, patches);
   const std::string before = bytes_of(memory);
 
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const ImageScores& wrong :
+       {ImageScores{20, {}}, ImageScores{0, {1}}, ImageScores{20, {-1}}, ImageScores{20, {nan}},
+        ImageScores{20, {1, nan, 3}}, ImageScores{20, {1, infinity}}, ImageScores{20, {2, 1}},
+        ImageScores{20, std::vector<float>(21, 1)}, ImageScores{std::size_t{1} << 40, {1}}}) {
+    expect_error(Error::Kind::kUsage, [&] { calibrate(wrong, patches); });
+  }
   const Set wider = naive::make(Family::kGaussian, 5, kD + 300, 1, 1);
   const Set narrower = naive::make(Family::kGaussian, 5, kD - 1, 1, 1);
   Set spoilt = good;
-  spoilt.row(2)[3] = std::numeric_limits<float>::quiet_NaN();
-  Set far = good;  // could be searched with, but not in every memory that this one may become
+  spoilt.row(2)[3] = nan;
+  Set far = good;
   for (std::size_t i = 0; i < far.n; ++i) far.row(i)[0] = 3e18f;
-  const auto bad = {wider.view(), narrower.view(), spoilt.view(), far.view()};
-  for (const VectorView& patches : bad) {
-    expect_error(Error::Kind::kInput, [&] {
-      const std::size_t ends[] = {patches.rows};
-      memory.hold_out(patches, ends, "a", naive::crew(0));
-    });
+  for (const VectorView& bad :
+       {wider.view(), narrower.view(), spoilt.view(), far.view(), patches.part(0, 0)}) {
+    expect_error(Error::Kind::kInput, [&] { calibrate(fine, bad); });
   }
-  using Ends = std::vector<std::size_t>;
-  const Ends second = {2, 5};  // the first image is fine
-  expect_error(Error::Kind::kInput,
-               [&] { memory.hold_out(spoilt.view(), second, "a", naive::crew(0)); });
-  for (const Ends& ends :
-       {Ends{0}, Ends{6}, Ends{3, 3}, Ends{4, 2}, Ends{5, 6}, Ends{0, 5}, Ends{~std::size_t{0}}}) {
-    expect_error(Error::Kind::kUsage,
-                 [&] { memory.hold_out(good.view(), ends, "a", naive::crew(0)); });
-  }
-  for (const VectorView& patches : {wider.view(), narrower.view()}) {
-    expect_error(Error::Kind::kInput, [&] { memory.recognise(patches); });
+  for (const VectorView& bad : {wider.view(), narrower.view()}) {
+    expect_error(Error::Kind::kInput, [&] { memory.recognise(bad); });
   }
   EXPECT_EQ(bytes_of(memory) == before, true);
   for (const double rate : {std::nan(""), -0.1, 1.5}) {

@@ -243,9 +243,9 @@ TEST_F(MemoryMerge, JoinsTasksByName) {
   Memory b = learned("cable", 2);
   const Set more = naive::make(Family::kGaussian, 30, 5, 3, 3);
   b.learn(more.view(), how_to("bottle", 0.4), naive::crew(0));
-  naive::hold_out(a, more, "bottle");
-  naive::hold_out(b, more, "cable");
-  naive::hold_out(b, more, "bottle");
+  naive::calibrate(a, more, "bottle");
+  naive::calibrate(b, more, "cable");
+  naive::calibrate(b, more, "bottle");
   const Memory both = Memory::merge(a, b, 100, naive::crew(1));
   ASSERT_EQ(both.tasks().size(), 2u);
   EXPECT_EQ(both.tasks()[0].name, "bottle");
@@ -262,8 +262,8 @@ TEST_F(MemoryMerge, JoinsTasksByName) {
     EXPECT_EQ(both.origins()[a.size() + i], task == 0 ? 1 : 0);
   }
   ASSERT_EQ(both.states().size(), 2u);
-  EXPECT_EQ(both.states()[0].held_out, 2u);
-  EXPECT_EQ(both.states()[1].held_out, 1u);
+  EXPECT_EQ(both.states()[0].calibrated, 2u);
+  EXPECT_EQ(both.states()[1].calibrated, 1u);
 }
 
 TEST_F(MemoryMerge, RefusesWhatDoesNotBelongTogether) {

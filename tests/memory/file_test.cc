@@ -56,7 +56,8 @@ std::string shown(const Memory& memory) {
   for (const auto& [key, value] : memory.source) out << key << '=' << value << '\n';
   std::size_t t = 0;
   for (const TaskState& state : memory.states()) {
-    out << state.vectors << ' ' << state.held_out << ' ' << state.first_score << ' ' << state.score;
+    out << state.vectors << ' ' << state.calibrated << ' ' << state.first_score << ' '
+        << state.score;
     for (const double rate : {0.01, 0.05, 0.3}) {
       if (const auto limit = memory.threshold(t, rate)) {
         out << ' ' << limit->score << ' ' << limit->false_alarms << ' ' << limit->images;
@@ -83,10 +84,9 @@ Memory example(double q = 0.75, std::size_t m = 8) {
     memory.learn(features.view(), how_to(task, 0.3), naive::crew(0));
     for (std::size_t i = 0; i < 3; ++i) {
       const Set image = naive::make(Family::kClusters, 4, kD, t, 10 + i);
-      naive::hold_out(memory, image, task);
+      naive::calibrate(memory, image, task);
     }
   }
-  memory.recalibrate(naive::crew(0));
   return memory;
 }
 
@@ -124,7 +124,7 @@ TEST_F(MemoryFile, ComesBackAsItWas) {
     const std::vector<naive::Step> steps = naive::story(dice, family, d, 6, 20);
     for (std::size_t s = 0; s < 4; ++s) {
       memory.learn(steps[s].features.view(), steps[s].how, naive::crew(0));
-      naive::hold_out(memory, steps[s].features, steps[s].how.task);
+      naive::calibrate(memory, steps[s].features, steps[s].how.task);
     }
     Memory again = reopened(memory);
     ASSERT_EQ(shown(again), shown(memory)) << "seed " << seed;
@@ -137,8 +137,6 @@ TEST_F(MemoryFile, ComesBackAsItWas) {
     again.learn_online(steps[4].features.view(), steps[4].how, naive::crew(0));
     memory.learn(steps[5].features.view(), steps[5].how, naive::crew(0));
     again.learn(steps[5].features.view(), steps[5].how, naive::crew(0));
-    memory.recalibrate(naive::crew(0));
-    again.recalibrate(naive::crew(0));
     ASSERT_EQ(shown(again), shown(memory)) << "seed " << seed << ", later";
     ASSERT_EQ(bytes_of(again) == bytes_of(memory), true) << "seed " << seed << ", later";
   }
@@ -314,6 +312,73 @@ TEST_F(MemoryFile, OddNamesOfOldFilesStay) {
   EXPECT_EQ(memory.tasks().size(), 3u);
 }
 
+// The file of an earlier version: images were held out, with patches to be scored again.
+TEST_F(MemoryFile, OfAnEarlierVersionIsReadAndGoesOn) {
+  Memory learned(kD, 200);
+  const Set features = naive::make(Family::kGaussian, 400, kD, 1, 1);
+  learned.learn(features.view(), how_to("a", 0.5), naive::crew(0));
+  Content old(bytes_of(learned));
+  for (const char* name : {"vectors", "first", "level", "end", "scores", "mean_of"}) {
+    old.arrays.erase(std::string("calibration.") + name);
+  }
+  old.text["format"] = "contcore memory 1";
+  std::string& tasks = old.text["tasks"];
+  tasks.insert(tasks.find("\"images\""), "\"held\":2,");
+  const Set held = naive::make(Family::kGaussian, 6, kD, 1, 2);  // two images of three patches
+  const std::vector<float> distances = learned.distances(held.view(), naive::crew(0));
+  const float score[] = {*std::max_element(distances.begin(), distances.begin() + 3),
+                         *std::max_element(distances.begin() + 3, distances.end())};
+  const auto add = [&](const std::string& name, const std::string& dtype,
+                       std::vector<std::size_t> shape, const void* values) {
+    Array& array = old.arrays["calibration." + name];
+    array.dtype = dtype;
+    array.shape = std::move(shape);
+    std::size_t bytes = 4;
+    for (const std::size_t n : array.shape) bytes *= n;
+    const auto* from = static_cast<const std::byte*>(values);
+    array.bytes.assign(from, from + bytes);
+  };
+  const std::int32_t image[] = {0, 0, 0, 1, 1, 1};
+  const std::int32_t none[] = {0, 0};
+  add("means", "F32", {2, kD}, held.view().row(1, nullptr));
+  add("task", "I32", {2}, none);
+  add("first", "F32", {2}, score);
+  add("score", "F32", {2}, score);
+  add("patches", "F32", {6, kD}, held.view().row(0, nullptr));
+  add("image", "I32", {6}, image);
+  const std::string file = path("old");
+  old.write(file);
+
+  Memory memory = Memory::open(file);
+  EXPECT_EQ(memory.states()[0].calibrated, 2u);
+  EXPECT_EQ(memory.threshold(0, 0.05)->score, std::max(score[0], score[1]));
+  EXPECT_EQ(memory.recognise(held.view()), 0u);
+  // Saved anew it says the same, of this version.
+  const Memory again = reopened(memory);
+  EXPECT_EQ(again.calibration_scores(0), memory.calibration_scores(0));
+  EXPECT_EQ(Content(bytes_of(memory)).text["format"], "contcore memory 2");
+  // With half of its vectors the patches score what they do then.
+  for (const Memory* opened : {static_cast<const Memory*>(&memory), &again}) {
+    const Memory half = opened->shrink(100, naive::crew(0));
+    const auto now = half.distances(held.view(), naive::crew(0));
+    EXPECT_EQ(half.threshold(0, 0.05)->score, *std::max_element(now.begin(), now.end()));
+  }
+  // And it learns on.
+  memory.learn(features.view(), how_to("b", 0.5), naive::crew(0));
+  naive::calibrate(memory, held, "a");
+  EXPECT_EQ(memory.states()[0].vectors, 100u);
+  EXPECT_EQ(memory.calibration_scores(0).size(), 3u);
+  EXPECT_EQ(shown(reopened(memory)), shown(memory));
+
+  Content damaged(bytes_of(learned));
+  damaged.text["format"] = "contcore memory 1";
+  damaged.write(file);
+  expect_refused(file, "no patches");
+  old.arrays["calibration.image"].at<std::int32_t>(0) = 99;
+  old.write(file);
+  expect_refused(file, "image 99");
+}
+
 TEST_F(MemoryFile, WhatDoesNotAgreeIsRefused) {
   const Content good(bytes_of(example()));
   const std::string file = path("hostile");
@@ -327,17 +392,44 @@ TEST_F(MemoryFile, WhatDoesNotAgreeIsRefused) {
       {"NaN vector", [&](Content& c) { c.arrays["vectors"].at<float>(4) = nan; }},
       {"infinite vector", [&](Content& c) { c.arrays["vectors"].at<float>(0) = infinity; }},
       {"NaN mean", [&](Content& c) { c.arrays["calibration.means"].at<float>(1) = nan; }},
-      {"NaN patch", [&](Content& c) { c.arrays["calibration.patches"].at<float>(1) = nan; }},
       {"NaN radius", [&](Content& c) { c.arrays["radius"].at<float>(1) = nan; }},
       {"NaN slack", [&](Content& c) { c.arrays["slack"].at<float>(1) = nan; }},
       {"negative slack", [&](Content& c) { c.arrays["slack"].at<float>(1) = -1; }},
-      {"NaN score", [&](Content& c) { c.arrays["calibration.score"].at<float>(1) = nan; }},
+      {"NaN score", [&](Content& c) { c.arrays["calibration.scores"].at<float>(1) = nan; }},
+      {"infinite score",
+       [&](Content& c) { c.arrays["calibration.scores"].at<float>(1) = infinity; }},
+      {"negative score", [&](Content& c) { c.arrays["calibration.scores"].at<float>(1) = -1; }},
+      {"NaN first score", [&](Content& c) { c.arrays["calibration.first"].at<float>(1) = nan; }},
+      {"no vectors", [&](Content& c) { c.arrays["calibration.vectors"].at<std::int32_t>(1) = 0; }},
+      {"level -1", [&](Content& c) { c.arrays["calibration.level"].at<std::int32_t>(1) = -1; }},
+      {"level 20", [&](Content& c) { c.arrays["calibration.level"].at<std::int32_t>(1) = 20; }},
+      {"an image without scores",
+       [&](Content& c) {
+         Array& end = c.arrays["calibration.end"];
+         end.at<std::int32_t>(1) = end.at<std::int32_t>(0);
+       }},
+      {"scores behind the last",
+       [&](Content& c) { c.arrays["calibration.end"].at<std::int32_t>(5) = 99; }},
+      {"scores of nobody",
+       [&](Content& c) {
+         Array& scores = c.arrays["calibration.scores"];
+         scores.bytes.resize(scores.bytes.size() + 4);
+         ++scores.shape[0];
+       }},
+      {"a score that falls with fewer vectors",
+       [&](Content& c) {
+         Array& end = c.arrays["calibration.end"];  // one image has two scores, the next none
+         c.arrays["calibration.scores"].at<float>(0) = 1e9F;
+         end.at<std::int32_t>(0) = 2;
+         Array& level = c.arrays["calibration.level"];
+         level.at<std::int32_t>(0) = 0;
+       }},
+      {"mean of task 2",
+       [&](Content& c) { c.arrays["calibration.mean_of"].at<std::int32_t>(0) = 2; }},
       {"origin 2", [&](Content& c) { c.arrays["origin"].at<std::int32_t>(2) = 2; }},
       {"origin -1", [&](Content& c) { c.arrays["origin"].at<std::int32_t>(2) = -1; }},
       {"task 2", [&](Content& c) { c.arrays["calibration.task"].at<std::int32_t>(0) = 2; }},
       {"task -5", [&](Content& c) { c.arrays["calibration.task"].at<std::int32_t>(0) = -5; }},
-      {"image 99", [&](Content& c) { c.arrays["calibration.image"].at<std::int32_t>(0) = 99; }},
-      {"image -1", [&](Content& c) { c.arrays["calibration.image"].at<std::int32_t>(0) = -1; }},
       {"capacity below", [&](Content& c) { c.text["capacity"] = std::to_string(n - 1); }},
       {"no tasks", [](Content& c) { c.text["tasks"] = "[]"; }},
       {"q 2", [](Content& c) { c.text["q"] = "2"; }},
@@ -436,8 +528,7 @@ void use(Memory& memory) {
   const Set features = naive::make(Family::kGaussian, 6, memory.dimension(), 1, 3);
   memory.learn_online(features.view(), how_to("a", 0.5), naive::crew(0));
   memory.learn(features.view(), how_to("b", 0.5), naive::crew(0));
-  naive::hold_out(memory, features, "a");
-  memory.recalibrate(naive::crew(0));
+  naive::calibrate(memory, features, "a");
   memory.shrink(3, naive::crew(0));
   shown(memory);
 }

@@ -378,7 +378,7 @@ TEST_P(MemoryLearnFails, IsAsBeforeWithoutRoom) {
       const Set features = naive::make(Family::kClusters, 30, 9, s / 2, s);
       memory.learn(features.view(), how_to("task " + std::to_string(s / 2), 0.4), naive::crew(0));
     }
-    naive::hold_out(memory, naive::make(Family::kClusters, 6, 9, 1, 50), "task 1");
+    naive::calibrate(memory, naive::make(Family::kClusters, 6, 9, 1, 50), "task 1");
     return memory;
   };
   const Set image = naive::make(Family::kClusters, 40, 9, 1, 60);
@@ -400,8 +400,7 @@ TEST_P(MemoryLearnFails, IsAsBeforeWithoutRoom) {
       {"learn a new task", learn("new", false)},
       {"learn online", learn("task 1", true)},
       {"learn a new task online", learn("new", true)},
-      {"hold out", [&](Memory& memory) { naive::hold_out(memory, good, "task 1"); }},
-      {"recalibrate", [&](Memory& memory) { memory.recalibrate(naive::crew(0)); }}};
+      {"calibrate", [&](Memory& memory) { naive::calibrate(memory, good, "task 1"); }}};
   for (const auto& [what, change] : changes) {
     Memory clean = filled();
     const std::string before = bytes_of(clean);

@@ -271,10 +271,16 @@ inline LearnHow how_to(const std::string& task, double p) {
 /// Mostly one thread: a crew of several is slow where there is little to do.
 inline Compute& any_crew(Dice& dice) { return crew(dice.one_in(6) ? dice.between(1, 3) : 0); }
 
-/// Holds out one image.
-inline void hold_out(Memory& memory, const Set& image, const std::string& task) {
-  const std::size_t ends[] = {image.n};
-  memory.hold_out(image.view(), ends, task, crew(0));
+/// Calibrates with one image, whose score is its largest patch distance.
+inline void calibrate(Memory& memory, const Set& image, const std::string& task) {
+  const auto largest = [](const std::vector<float>& distances) {
+    return *std::max_element(distances.begin(), distances.end());
+  };
+  const Memory::Thinned thinned = memory.thinned(image.view(), task, crew(0));
+  ImageScores scores{thinned.vectors, {largest(memory.distances(image.view(), crew(0)))}};
+  for (const auto& distances : thinned.distances) scores.scores.push_back(largest(distances));
+  const VectorView patches = image.view();
+  memory.calibrate(task, std::span(&scores, 1), std::span(&patches, 1), Memory::Keep::kLatest);
 }
 
 /// Something to learn.

@@ -114,12 +114,12 @@ class FaultTest : public testing::Test {
     Lesson lesson;
     lesson.task = "task " + std::to_string(image % 3);
     lesson.image = {reinterpret_cast<const char*>(images_[image].data()), images_[image].size()};
-    line.take(lesson, patches.vectors.view(), compute_);
+    line.take(lesson, patches, compute_);
   }
 
   static std::size_t images_in(const Memory& memory) {
     std::size_t images = 0;
-    for (const TaskRecord& task : memory.tasks()) images += task.images + task.held;
+    for (const TaskRecord& task : memory.tasks()) images += task.images;
     return images;
   }
 
@@ -239,9 +239,8 @@ TEST_F(FaultTest, Batch) {
   fail_everywhere("batch", [&](std::size_t& acknowledged) {
     LiveMemory line(options(), compute_);
     const Patches patches = line.extractor().extract(striped(9), compute_);
-    TrainingSet batch;
-    batch.features = patches.vectors.view();
-    batch.images = 1;
+    const TrainingImage image{patches.vectors.rows(), patches.grid()};
+    const TrainingSet batch{patches.vectors.view(), std::span(&image, 1)};
     ++tried_;
     try {
       line.learn_batch(batch, "batch", compute_, {});
@@ -266,7 +265,6 @@ TEST_F(FaultTest, LearningOffline) {
     LearnOptions how;
     how.task = "offline";
     how.strict = true;
-    how.hold_out = 0;
     tried_ += 2;
     detector.learn({files_[10], files_[11]}, how, compute_);
     detector.save(memory_);
@@ -283,7 +281,6 @@ TEST_F(FaultTest, Merge) {
     Detector detector(settings);
     LearnOptions how;
     how.task = "other";
-    how.hold_out = 0;
     detector.learn({files_[10]}, how, compute_);
     detector.save(other);
   }

@@ -28,7 +28,11 @@ class JobsTest : public testing::Test {
   JobClock clock() {
     return [this] { return now_; };
   }
-  VectorView image() const { return {values_.data(), kRows, kDimension}; }
+  static Patches image() {
+    Patches patches;
+    patches.vectors = Vectors(kRows, kDimension);
+    return patches;
+  }
   static std::string kept_from(const std::function<void()>& call) {
     try {
       call();
@@ -40,7 +44,6 @@ class JobsTest : public testing::Test {
   }
 
   std::chrono::steady_clock::time_point now_{};
-  const std::vector<float> values_ = std::vector<float>(kRows * kDimension, 1.5F);
 };
 
 TEST_F(JobsTest, OnlyThoseThatEndedAreForgotten) {
@@ -134,7 +137,7 @@ TEST_F(JobsTest, MemoryIsSharedAndGivenBack) {
     ASSERT_TRUE(second->take(image()));
     ASSERT_LE(jobs.room().memory_taken(), 10 * kImage);
   }
-  EXPECT_GE(jobs.room().disk_taken(), 16 * kImage);  // those learned, if not those held out
+  EXPECT_GE(jobs.room().disk_taken(), 16 * kImage);
   second->cancel();
   EXPECT_EQ(jobs.room().memory_taken(), 8 * kImage);
   EXPECT_EQ(jobs.room().disk_taken(), 0u);

@@ -63,14 +63,14 @@ class LiveMemoryTest : public testing::Test {
     return options;
   }
 
-  bool learn(LiveMemory& line, std::size_t product, std::size_t index) {
+  void learn(LiveMemory& line, std::size_t product, std::size_t index) {
     const Image image = picture(product, index);
     const std::vector<std::uint8_t> bytes = encode_png(image);
     const Patches patches = line.extractor().extract(image, compute_);
     Lesson lesson;
     lesson.task = "product " + std::to_string(product);
     lesson.image = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-    return line.take(lesson, patches.vectors.view(), compute_);
+    line.take(lesson, patches, compute_);
   }
 
   void learn_all(LiveMemory& line, std::size_t first, std::size_t end) {
@@ -88,7 +88,7 @@ class LiveMemoryTest : public testing::Test {
     ASSERT_EQ(a.tasks().size(), b.tasks().size());
     for (std::size_t t = 0; t < a.tasks().size(); ++t) {
       EXPECT_EQ(a.tasks()[t].images, b.tasks()[t].images);
-      EXPECT_EQ(a.held_out_scores(t), b.held_out_scores(t)) << t;
+      EXPECT_EQ(a.calibration_scores(t), b.calibration_scores(t)) << t;
     }
   }
 
@@ -107,8 +107,7 @@ TEST_F(LiveMemoryTest, IsThereAgainAfterACrashAtAnyMoment) {
       how.p = kOnlineRatio;
       how.time = "t";
       const Patches patches = other.extractor().extract(picture(i % 3, i), compute_);
-      learn_next(memory, patches.vectors.view(), how, true, compute_);
-      memory.recalibrate(compute_);
+      learn_next(memory, patches, how, true, compute_);
       after.push_back(memory.copy());
     }
   }
@@ -136,7 +135,7 @@ TEST_F(LiveMemoryTest, FoldsTheJournalIntoTheMemory) {
   EXPECT_EQ(line.unsaved(), 3u);
   std::size_t images = 0;
   for (std::size_t t = 0; t < 3; ++t) {
-    images += line.memory()->tasks()[t].images + line.memory()->states()[t].held_out;
+    images += line.memory()->tasks()[t].images;
   }
   EXPECT_EQ(images, 13u);
   line.checkpoint(compute_);
@@ -202,9 +201,8 @@ TEST_F(LiveMemoryTest, ABatchIsSavedOrHasNotHappened) {
   learn_all(line, 0, 4);
   const Memory before = line.memory()->copy();
   const Patches patches = line.extractor().extract(picture(5, 0), compute_);
-  TrainingSet batch;
-  batch.features = patches.vectors.view();
-  batch.images = 1;
+  const TrainingImage image{patches.vectors.rows(), patches.grid()};
+  const TrainingSet batch{patches.vectors.view(), std::span(&image, 1)};
   EXPECT_THROW(line.learn_batch(batch, "new", compute_, [](double) { return false; }), Error);
   expect_same(*line.memory(), before);
   line.learn_batch(batch, "new", compute_, {});
@@ -216,9 +214,8 @@ TEST_F(LiveMemoryTest, ABatchIsSavedOrHasNotHappened) {
 TEST_F(LiveMemoryTest, ABatchIsLearnedThoughTheJournalCannotBeBegunAnew) {
   LiveMemory line(options(), compute_);
   const Patches patches = line.extractor().extract(picture(5, 0), compute_);
-  TrainingSet batch;
-  batch.features = patches.vectors.view();
-  batch.images = 1;
+  const TrainingImage image{patches.vectors.rows(), patches.grid()};
+  const TrainingSet batch{patches.vectors.view(), std::span(&image, 1)};
   const fs::path in_the_way = folder_ / ".line.ccm.journal.tmp";
   fs::create_directory(in_the_way);
   line.learn_batch(batch, "new", compute_, {});
@@ -290,7 +287,7 @@ TEST_F(LiveMemoryTest, DoesNotOverwriteAMemoryThatWasPutBack) {
   EXPECT_THROW(Detector::open(options().path), Error);
   const auto images_of = [](const Memory& memory) {
     std::size_t images = 0;
-    for (const TaskRecord& task : memory.tasks()) images += task.images + task.held;
+    for (const TaskRecord& task : memory.tasks()) images += task.images;
     return images;
   };
   // A person chooses: the copy without the journal, or what was served.
@@ -382,13 +379,13 @@ TEST_F(LiveMemoryTest, WhatWasCalledGoodIsLearnedEveryTime) {
       Lesson lesson;
       lesson.task = "one";
       lesson.image = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-      lesson.may_hold_out = false;
+      lesson.calibrates = false;
       lesson.inspection = static_cast<std::int64_t>(100 + i);
       ids.push_back(lesson.inspection);
-      EXPECT_FALSE(line.take(lesson, patches.vectors.view(), compute_));
+      line.take(lesson, patches, compute_);
     }
     EXPECT_EQ(line.memory()->tasks()[0].images, 12u);
-    EXPECT_EQ(line.memory()->states()[0].held_out, 0u);
+    EXPECT_EQ(line.memory()->states()[0].calibrated, 0u);
   }
   const LiveMemory line(options(), compute_);
   EXPECT_EQ(line.memory()->tasks()[0].images, 12u);
@@ -408,7 +405,7 @@ TEST_F(LiveMemoryTest, WhatOthersTookUpIsStillTold) {
     lesson.task = "one";
     lesson.image = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
     lesson.inspection = 77;
-    line.take(lesson, patches.vectors.view(), compute_);
+    line.take(lesson, patches, compute_);
   }
   for (int i = 0; i < 2; ++i) Detector::open(options().path).save(options().path);
   {
@@ -443,16 +440,17 @@ TEST_F(LiveMemoryTest, AtTheEndTheFileIsThere) {
 TEST_F(LiveMemoryTest, AFailedUpdateIsInNeitherCopy) {
   LiveMemory line(options(), compute_);
   learn_all(line, 0, 3);
-  const Vectors strange(4, 3);  // of another dimension: found out when it is learned
+  Patches strange;
+  strange.vectors = Vectors(4, 3);  // of another dimension: found out when it is learned
   const std::vector<std::uint8_t> bytes = encode_png(picture(0, 0));
   Lesson lesson;
   lesson.task = "product 0";
   lesson.image = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   for (std::size_t i = 3; i < 7; ++i) {
-    EXPECT_THROW(line.take(lesson, strange.view(), compute_), Error);
+    EXPECT_THROW(line.take(lesson, strange, compute_), Error);
     learn_all(line, i, i + 1);
     std::size_t images = 0;
-    for (const TaskRecord& task : line.memory()->tasks()) images += task.images + task.held;
+    for (const TaskRecord& task : line.memory()->tasks()) images += task.images;
     EXPECT_EQ(images, i + 1);
   }
 }
@@ -494,7 +492,7 @@ TEST_F(LiveMemoryTest, OtherCommandsTakeTheJournalUp) {
   EXPECT_EQ(line.unsaved(), 0u);
   std::size_t images = 0;
   for (std::size_t t = 0; t < line.memory()->tasks().size(); ++t) {
-    images += line.memory()->tasks()[t].images + line.memory()->tasks()[t].held;
+    images += line.memory()->tasks()[t].images;
   }
   EXPECT_EQ(images, 11u);
 }

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/rows.h"
-#include "detector/learning.h"
 #include "evaluate/method.h"
 
 namespace contcore {
@@ -15,7 +14,9 @@ namespace {
 class ContCore : public Method {
  public:
   ContCore(const MethodOptions& options, Consolidate::Rule rule, bool online)
-      : p_(options.p), online_(online), memory_(options.dimension, options.m, {rule, options.q}, options.scalar) {}
+      : p_(options.p),
+        online_(online),
+        memory_(options.dimension, options.m, {rule, options.q}, options.scalar) {}
 
   void learn(const TaskFeatures& task, Compute& compute, const Progress& progress) override {
     LearnHow how;
@@ -25,11 +26,12 @@ class ContCore : public Method {
     const std::size_t images = task.image_ends.size();
     if (!online_) {
       how.progress = progress;
-      learn_task(memory_, {task.all, images, {}, {}}, how, compute);
+      how.images = images;
+      memory_.learn(task.all, how, compute);
       return;
     }
     for (std::size_t i = 0; i < images; ++i) {
-      learn_next(memory_, task.image(i), how, false, compute);
+      memory_.learn_online(task.image(i), how, compute);
       report(progress, static_cast<double>(i + 1) / static_cast<double>(images));
     }
   }
