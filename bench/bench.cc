@@ -25,6 +25,7 @@
 #include "contcore/nearest.h"
 #include "contcore/npy.h"
 #include "coreset/kernels.h"
+#include "coreset/row_batch.h"
 #include "coreset/sketch.h"
 #include "coreset/synthetic.h"
 
@@ -55,18 +56,22 @@ std::vector<std::int64_t> naive_greedy(VectorView points, std::size_t count, Com
     std::size_t index;
   };
   std::vector<Best> best(parts);
-  const auto pass = [&](const float* centre, bool keep) {
+  const auto pass = [&](const VectorView& centre) {
     compute.threads().run(parts, [&](std::size_t part, std::size_t) {
       const std::size_t end = points.rows * (part + 1) / parts;
       Best mine{-2, 0};
+      RowBatch from;
+      RowBatch rows;
+      from.reset(d, 1);
+      from.add(centre, 0);
       for (std::size_t i = points.rows * part / parts; i < end; i += 4) {
         const std::size_t n = std::min<std::size_t>(4, end - i);
-        const float* rows[4];
         float out[4];
-        for (std::size_t j = 0; j < n; ++j) rows[j] = points.row(i + j, nullptr);
-        kernels::squared_distances(&centre, 1, rows, n, d, out);
+        rows.reset(d, 4);
+        for (std::size_t j = 0; j < n; ++j) rows.add(points, i + j);
+        from.measure(rows, out);
         for (std::size_t j = 0; j < n; ++j) {
-          const float value = keep ? nearest[i + j] = std::min(nearest[i + j], out[j]) : out[j];
+          const float value = nearest[i + j] = std::min(nearest[i + j], out[j]);
           if (value > mine.value) mine = {value, i + j};
         }
       }
@@ -76,12 +81,13 @@ std::vector<std::int64_t> naive_greedy(VectorView points, std::size_t count, Com
                             [](const Best& a, const Best& b) { return a.value < b.value; })
         ->index;
   };
-  const std::vector<float> mean = mean_of(points, compute);
-  std::vector<std::int64_t> picks = {static_cast<std::int64_t>(pass(mean.data(), false))};
+  GreedyOptions first;  // the farthest from the mean, by any means: one pick of many
+  first.count = 1;
+  std::vector<std::int64_t> picks = greedy_sample(points, {}, first, compute).picks;
   while (picks.size() < count) {
     const auto last = static_cast<std::size_t>(picks.back());
     nearest[last] = -1;
-    picks.push_back(static_cast<std::int64_t>(pass(points.row(last, nullptr), true)));
+    picks.push_back(static_cast<std::int64_t>(pass(points.part(last, 1))));
   }
   return picks;
 }
@@ -119,6 +125,23 @@ struct Bench {
     const bool same = std::equal(theirs.begin(), theirs.end(), ours.picks.begin());
     row(what, quick ? "plain loop (part)" : "plain loop", naive, seconds,
         same ? "same picks" : "PICKS DIFFER");
+  }
+
+  // The same patches as bytes: beside the plain loop on them, and that on the floats they were.
+  void sample_bytes(VectorView floats, VectorView bytes, std::size_t count) {
+    GreedyOptions options;
+    options.count = count;
+    GreedyResult ours;
+    const double seconds = best_of(9, [&] { ours = greedy_sample(bytes, {}, options, compute); });
+    const std::size_t some = quick ? std::min<std::size_t>(count, 60) : count;
+    const double all = static_cast<double>(count) / static_cast<double>(some);
+    const std::string what = fmt::format("greedy, 1 % of {}, bytes", bytes.rows);
+    std::vector<std::int64_t> theirs;
+    const double naive = seconds_of([&] { theirs = naive_greedy(bytes, some, compute); });
+    const bool same = std::equal(theirs.begin(), theirs.end(), ours.picks.begin());
+    row(what, "plain loop, bytes", naive * all, seconds, same ? "same picks" : "PICKS DIFFER");
+    const double wide = seconds_of([&] { naive_greedy(floats, some, compute); });
+    row(what, "plain loop, floats", wide * all, seconds, "the same patches");
   }
 
   void search(const std::string& what, VectorView memory, VectorView queries) {
@@ -243,6 +266,24 @@ Vectors noise(std::size_t rows, std::size_t d) {
   return out;
 }
 
+// One scale for all: the 99.99th percentile becomes 255, and zero, or the 0.01st below it, 0.
+Vectors to_bytes(const Vectors& from) {
+  std::vector<float> values(from.data(), from.data() + from.rows() * from.cols());
+  const auto part = [&](double p) {
+    const auto at = static_cast<std::ptrdiff_t>(p * static_cast<double>(values.size() - 1));
+    std::nth_element(values.begin(), values.begin() + at, values.end());
+    return values[static_cast<std::size_t>(at)];
+  };
+  const float low = std::min(0.0f, part(0.0001));
+  const float scale = 255 / (part(0.9999) - low);
+  Vectors out(from.rows(), from.cols(), Scalar::kUint8);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const float value = std::clamp((from.data()[i] - low) * scale, 0.0f, 255.0f);
+    out.byte_data()[i] = static_cast<std::uint8_t>(value + 0.5f);
+  }
+  return out;
+}
+
 Vectors rows_of(VectorView from, const std::vector<std::int64_t>& picks) {
   Vectors out(picks.size(), from.cols);
   std::vector<float> scratch(from.cols);
@@ -329,6 +370,10 @@ int run(int argc, char** argv) {
 
   const std::size_t rows = features.rows();
   bench.sample(fmt::format("greedy, 1 % of {}", rows), features.view(), rows / 100);
+  {
+    const Vectors bytes = to_bytes(features);
+    bench.sample_bytes(features.view(), bytes.view(), rows / 100);
+  }
   {
     const Vectors isotropic = noise(50000, 1024);
     bench.sample("greedy, 1 % of 50000, isotropic noise", isotropic.view(), 500);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -145,6 +146,19 @@ TEST_F(NpyTest, ReadsFloat16) {
   EXPECT_EQ(vectors.view().row(0, scratch)[1], -2.0f);
   EXPECT_NEAR(vectors.view().row(1, scratch)[0], 1.0f / 3, 1e-4f);
   EXPECT_EQ(vectors.view().row(1, scratch)[1], 65504.0f);
+}
+
+TEST_F(NpyTest, ReadsAndWritesBytes) {
+  const std::vector<std::uint8_t> values = {0, 1, 127, 128, 254, 255};
+  const std::string path = write_bytes("");
+  write_npy(path, values, 3);
+  const NpyVectors vectors(path);
+  ASSERT_EQ(vectors.view().scalar, Scalar::kUint8);
+  ASSERT_EQ(vectors.view().rows, 2u);
+  ASSERT_EQ(vectors.view().cols, 3u);
+  EXPECT_TRUE(std::equal(values.begin(), values.end(), vectors.view().byte_row(0)));
+  float scratch[3];
+  EXPECT_EQ(vectors.view().row(1, scratch)[2], 255.0f);
 }
 
 TEST_F(NpyTest, ReadsAllVersionsAndSpellings) {
