@@ -72,9 +72,8 @@ std::vector<std::size_t> sparse_rows(const TrainingSet& set, const std::vector<s
 }
 
 std::size_t stride_for(const TrainingSet& set, const LearnHow& how) {
-  if (how.p > kSparse) return 1;
-  const std::size_t room = how.memory_limit != 0 ? how.memory_limit / 2 : machine_memory() / 8;
-  std::size_t stride = 2;
+  const std::size_t room = how.memory_limit != 0 ? how.memory_limit / 4 : machine_memory() / 8;
+  std::size_t stride = how.p > kSparse ? 1 : 2;
   while (set.features.bytes() / (stride * stride) > room) ++stride;
   return stride;
 }
@@ -91,7 +90,7 @@ Vectors fold_order(const TrainingSet& set, const std::vector<std::size_t>& image
     GreedyOptions options;
     // As many as all images give: they stand a little less densely here.
     options.count = std::clamp<std::size_t>(vectors, 1, picks_of(how.p, set.features.rows));
-    options.memory_limit = how.memory_limit / 2;
+    options.memory_limit = how.memory_limit - std::min(how.memory_limit / 2, points.view().bytes());
     options.points_name = fmt::format("task '{}'", how.task);
     options.base_name = "memory";
     options.progress = how.progress;

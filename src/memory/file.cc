@@ -10,7 +10,7 @@
 //   calibration.level    I32 h       the level of its first score below, and
 //   calibration.end      I32 h       the place behind its last
 //   calibration.scores   F32 s       with 2^(-level / 2) of those vectors, level after level
-//   calibration.means    F32 k × D   mean patches of images,
+//   calibration.means    F32 k × D   mean patches of images, or U8 as the vectors are,
 //   calibration.mean_of  I32 k       and the task of each
 //
 // and this text: "format", "capacity", "consolidate", "q", "greedy_order", "tasks" (a JSON list),
@@ -27,6 +27,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/refuse.h"
 #include "base/rows.h"
@@ -184,9 +185,13 @@ class Reader {
     return value;
   }
 
-  Vectors vectors(const std::string& name, std::size_t cols) const {
+  /// Of a number of columns and a kind, if they are given.
+  Vectors vectors(const std::string& name, std::size_t cols,
+                  std::optional<Scalar> kind = std::nullopt) const {
     Safetensors::Shape shape;
-    if (file_.has(name, "U8")) {
+    const bool bytes = file_.has(name, "U8");
+    if (kind && bytes != (*kind == Scalar::kUint8)) wrong(name);
+    if (bytes) {
       const std::span<const std::uint8_t> values = file_.bytes(name, shape);
       if (cols != 0 && shape.cols != cols) wrong(name);
       Vectors out(shape.rows, shape.cols, Scalar::kUint8);
@@ -253,7 +258,8 @@ class Reader {
   Safetensors file_;
 };
 
-Calibration read_calibration(const Reader& reader, std::size_t dimension, std::size_t tasks) {
+Calibration read_calibration(const Reader& reader, std::size_t dimension, Scalar kind,
+                             std::size_t tasks) {
   Calibration calibration;
   const std::size_t images = reader.rows_of("calibration.task");
   const std::vector<float> scores = reader.finite("calibration.scores");
@@ -282,11 +288,12 @@ Calibration read_calibration(const Reader& reader, std::size_t dimension, std::s
     begin = behind;
   }
   if (begin != scores.size()) reader.wrong("calibration.scores");
-  const Vectors means = reader.vectors("calibration.means", dimension);
+  const Vectors means = reader.vectors("calibration.means", dimension, kind);
+  std::vector<float> scratch(dimension);
   const auto mean_of = reader.numbers("calibration.mean_of", means.rows(), tasks);
   for (std::size_t i = 0; i < means.rows(); ++i) {
-    calibration.of(static_cast<std::size_t>(mean_of[i]))
-        .means.emplace_back(means.row(i), means.row(i) + dimension);
+    const float* mean = means.view().row(i, scratch.data());
+    calibration.of(static_cast<std::size_t>(mean_of[i])).means.emplace_back(mean, mean + dimension);
   }
   return calibration;
 }
@@ -296,11 +303,11 @@ Calibration read_calibration(const Reader& reader, std::size_t dimension, std::s
 Calibration read_former_calibration(const Reader& reader, std::size_t dimension,
                                     const std::vector<std::size_t>& vectors) {
   Calibration calibration;
-  const Vectors means = reader.vectors("calibration.means", dimension);
+  const Vectors means = reader.vectors("calibration.means", dimension, Scalar::kFloat32);
   const auto task = reader.numbers("calibration.task", means.rows(), vectors.size());
   const auto first = reader.lengths("calibration.first", means.rows());
   const auto score = reader.lengths("calibration.score", means.rows());
-  const Vectors patches = reader.vectors("calibration.patches", dimension);
+  const Vectors patches = reader.vectors("calibration.patches", dimension, Scalar::kFloat32);
   const auto image = reader.numbers("calibration.image", patches.rows(), means.rows());
   std::vector<std::vector<std::uint32_t>> of_image(means.rows());
   for (std::size_t j = 0; j < image.size(); ++j) {
@@ -332,6 +339,10 @@ std::string Memory::save(const std::string& path, const std::string& journal) co
   const Entries all = state_->contents->store.entries();
   const CalibrationArrays known = flatten(state_->calibration);
   const std::size_t images = known.task.size();
+  // Means of bytes are rounded to them.
+  const bool bytes = all.vectors.scalar() == Scalar::kUint8;
+  std::vector<std::uint8_t> byte_means;
+  if (bytes) byte_means.assign(known.means.begin(), known.means.end());
   std::map<std::string, std::string> text;
   text["format"] = kFormat;
   text["capacity"] = fmt::format("{}", capacity());
@@ -366,7 +377,10 @@ std::string Memory::save(const std::string& path, const std::string& journal) co
        {"calibration.level", {images}, std::span<const std::int32_t>(known.level)},
        {"calibration.end", {images}, std::span<const std::int32_t>(known.end)},
        {"calibration.scores", {known.scores.size()}, std::span<const float>(known.scores)},
-       {"calibration.means", {known.mean_of.size(), d}, std::span<const float>(known.means)},
+       bytes ? TensorView("calibration.means", {known.mean_of.size(), d},
+                          std::span<const std::uint8_t>(byte_means))
+             : TensorView("calibration.means", {known.mean_of.size(), d},
+                          std::span<const float>(known.means)),
        {"calibration.mean_of",
         {known.mean_of.size()},
         std::span<const std::int32_t>(known.mean_of)}},
@@ -383,6 +397,8 @@ Memory Memory::open(const std::string& path, Saved* saved) {
   if (!(how.q >= 0 && how.q <= 1)) reader.wrong("q");
   Entries entries;
   entries.vectors = reader.vectors("vectors", 0);
+  const Scalar kind = entries.vectors.scalar();
+  if (reader.is_former() && kind != Scalar::kFloat32) reader.wrong("vectors");
   const std::size_t n = entries.vectors.rows();
   const std::size_t dimension = entries.vectors.cols();
   const double capacity = reader.number("capacity");
@@ -415,7 +431,7 @@ Memory Memory::open(const std::string& path, Saved* saved) {
   if (reader.is_former()) {
     state->calibration = read_former_calibration(reader, dimension, vectors_of_tasks(contents));
   } else {
-    state->calibration = read_calibration(reader, dimension, contents.tasks.size());
+    state->calibration = read_calibration(reader, dimension, kind, contents.tasks.size());
   }
   Memory memory(std::move(state));
   for (const auto& [key, value] : reader.file().metadata()) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/safetensors.h"
 #include "contcore/error.h"
 #include "contcore/memory.h"
 #include "memory/naive_memory.h"
@@ -135,6 +136,23 @@ TEST_F(MemoryOfBytes, TakesNothingOfAnotherKind) {
   EXPECT_THROW(bytes.distances(made.floats.view(), naive::crew(0)), Error);
   EXPECT_THROW(floats.distances(made.bytes.view(), naive::crew(0)), Error);
   EXPECT_THROW(Memory::merge(bytes, floats, 20, naive::crew(0)), Error);
+}
+
+// Means are bytes in its file.
+TEST_F(MemoryOfBytes, IsCalibratedInBytes) {
+  Dice dice(21);
+  const Both some = some_features(dice, 60, 8, 0);
+  Memory memory(8, 40, Consolidate{}, Scalar::kUint8);
+  memory.learn(some.bytes.view(), naive::how_to("a", 0.5), naive::crew(0));
+  const ImageScores scores{30, {1, 2}};
+  const VectorView image = some.bytes.view();
+  memory.calibrate("a", std::span(&scores, 1), std::span(&image, 1), Memory::Keep::kLatest);
+  const Memory again = reopened(memory);
+  EXPECT_EQ(again.recognise(image), 0U);
+  EXPECT_EQ(again.calibration_scores(0), memory.calibration_scores(0));
+  EXPECT_EQ(bytes_of(again) == bytes_of(memory), true);
+  const Safetensors file(path("reopened"), "a memory");
+  EXPECT_TRUE(file.has("calibration.means", "U8"));
 }
 
 }  // namespace
