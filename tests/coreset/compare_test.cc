@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "contcore/distance.h"
 #include "contcore/error.h"
+#include "coreset/naive.h"
 
 namespace contcore {
 namespace {
