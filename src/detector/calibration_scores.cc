@@ -21,10 +21,13 @@ namespace {
 
 constexpr std::size_t kFolds = 5;
 constexpr std::size_t kMostScored = Calibration::kMostImages;
-// Patches of an image whose distances to fewer vectors are looked at: the farthest of all. The
-// others keep the distance they have, which is a lower bound.
+// Patches of an image whose distances to fewer vectors are looked at: for the score of patches the
+// farthest, since the others hardly become the farthest; for that of the map, which is of whole
+// neighbourhoods, about so many all over the image.
 constexpr std::size_t kFarthest = 64;
+constexpr std::size_t kSpread = 256;
 constexpr std::size_t kFarthestOnline = 32;
+constexpr std::size_t kSpreadOnline = 64;
 // A fold is sampled from every other row and column of patches where no more than this part of them
 // is taken: neighbours overlap.
 constexpr double kSparse = 1.0 / 16;
@@ -41,15 +44,51 @@ std::vector<std::uint32_t> farthest(std::span<const float> distances, std::size_
   return places;
 }
 
-// The score by all vectors, then by ever fewer, to which some patches have other distances.
-std::vector<float> level_scores(std::vector<float> distances,
-                                const std::vector<std::uint32_t>& places,
-                                const std::vector<std::vector<float>>& thinned,
-                                const PatchGrid& grid, Score score) {
+// Every so many rows and columns, so that there are about `count`.
+std::size_t step_for(const PatchGrid& grid, std::size_t count) {
+  const double each = static_cast<double>(grid.rows * grid.columns) / static_cast<double>(count);
+  return std::max<std::size_t>(1, static_cast<std::size_t>(std::ceil(std::sqrt(each))));
+}
+
+std::vector<std::uint32_t> spread_over(const PatchGrid& grid, std::size_t step) {
+  std::vector<std::uint32_t> places;
+  for (std::size_t y = 0; y < grid.rows; y += step) {
+    for (std::size_t x = 0; x < grid.columns; x += step) {
+      places.push_back(static_cast<std::uint32_t>(y * grid.columns + x));
+    }
+  }
+  return places;
+}
+
+// The score by all vectors, then by ever fewer. thinned(places) are the distances of some patches
+// to these. By the map's score, a patch that is not looked at moves away as far as the one that is
+// beside it; by that of patches it stays.
+template <typename ThinnedOf>
+std::vector<float> level_scores(std::vector<float> distances, const PatchGrid& grid, Score score,
+                                std::size_t farthest_count, std::size_t spread_count,
+                                const ThinnedOf& thinned_of) {
   std::vector<float> scores = {image_score(distances, grid, score)};
-  for (const std::vector<float>& level : thinned) {
-    for (std::size_t i = 0; i < places.size(); ++i) distances[places[i]] = level[i];
-    scores.push_back(image_score(distances, grid, score));
+  if (score == Score::kPatch) {
+    const std::vector<std::uint32_t> places = farthest(distances, farthest_count);
+    for (const std::vector<float>& level : thinned_of(places)) {
+      for (std::size_t i = 0; i < places.size(); ++i) distances[places[i]] = level[i];
+      scores.push_back(image_score(distances, grid, score));
+    }
+    return scores;
+  }
+  const std::size_t step = step_for(grid, spread_count);
+  const std::vector<std::uint32_t> places = spread_over(grid, step);
+  const std::size_t across = (grid.columns + step - 1) / step;
+  std::vector<float> moved(distances.size());
+  for (const std::vector<float>& level : thinned_of(places)) {
+    for (std::size_t y = 0; y < grid.rows; ++y) {
+      for (std::size_t x = 0; x < grid.columns; ++x) {
+        const std::size_t i = y / step * across + x / step;
+        const std::size_t at = y * grid.columns + x;
+        moved[at] = distances[at] + (level[i] - distances[places[i]]);
+      }
+    }
+    scores.push_back(std::max(scores.back(), image_score(moved, grid, score)));
   }
   return scores;
 }
@@ -159,11 +198,11 @@ std::vector<ImageScores> fold_scores(const Memory& memory, const TrainingSet& se
       const std::size_t at = scored[i] * n / count;
       const VectorView patches = set.image(at);
       std::vector<float> distances = index.search(patches, 1, one, "patches").distances;
-      const std::vector<std::uint32_t> places = farthest(distances, kFarthest);
-      const auto thinned =
-          thinned_distances(gather(patches, places).view(), order.view(), rows, sizes, one);
-      result[scored[i]] = {
-          vectors, level_scores(std::move(distances), places, thinned, set.images[at].grid, score)};
+      const auto thinned = [&](const std::vector<std::uint32_t>& places) {
+        return thinned_distances(gather(patches, places).view(), order.view(), rows, sizes, one);
+      };
+      result[scored[i]] = {vectors, level_scores(std::move(distances), set.images[at].grid, score,
+                                                 kFarthest, kSpread, thinned)};
     });
   }
   return result;
@@ -171,12 +210,17 @@ std::vector<ImageScores> fold_scores(const Memory& memory, const TrainingSet& se
 
 ImageScores next_scores(const Memory& memory, const Patches& patches, const std::string& task,
                         std::span<const float> distances, Compute& compute) {
-  const std::vector<std::uint32_t> places = farthest(distances, kFarthestOnline);
-  const Memory::Thinned thinned =
-      memory.thinned(gather(patches.vectors.view(), places).view(), task, compute);
-  return {thinned.vectors,
-          level_scores({distances.begin(), distances.end()}, places, thinned.distances,
-                       patches.grid(), score_of(memory.source))};
+  std::size_t vectors = 0;
+  const auto thinned = [&](const std::vector<std::uint32_t>& places) {
+    Memory::Thinned made =
+        memory.thinned(gather(patches.vectors.view(), places).view(), task, compute);
+    vectors = made.vectors;
+    return std::move(made.distances);
+  };
+  std::vector<float> scores =
+      level_scores({distances.begin(), distances.end()}, patches.grid(), score_of(memory.source),
+                   kFarthestOnline, kSpreadOnline, thinned);
+  return {vectors, std::move(scores)};
 }
 
 }  // namespace contcore

@@ -16,7 +16,7 @@ namespace contcore {
 namespace {
 
 Extractor small_extractor() {
-  return Extractor({"builtin", {}, Geometry::parse("96", "none"), 128});
+  return Extractor({"builtin", {}, Geometry::parse("96", "none"), 128, Precision::kFloat});
 }
 
 std::vector<Patches> patches_of(const Extractor& extractor, std::size_t count) {
