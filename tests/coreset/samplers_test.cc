@@ -13,9 +13,13 @@
 #include "base/random.h"
 #include "contcore/distance.h"
 #include "contcore/error.h"
+#include "coreset/naive.h"
 
 namespace contcore {
 namespace {
+
+using naive::Family;
+using naive::Set;
 
 using Indices = std::vector<std::int64_t>;
 

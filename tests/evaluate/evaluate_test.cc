@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -300,10 +301,10 @@ TEST_F(EvaluateTest, TheCacheIsMadeAnewWhenDamaged) {
     const auto again = features.get(extract, files, compute_, {});
     ASSERT_EQ(again->vectors.view().rows, first->vectors.view().rows);
     ASSERT_EQ(again->images.size(), files.size());
-    for (std::size_t i = 0; i < again->vectors.view().rows; i += 7) {
-      const float* a = first->vectors.view().row(i, nullptr);
-      ASSERT_TRUE(std::equal(a, a + 1024, again->vectors.view().row(i, nullptr)));
-    }
+    // But for the last row of the file that is cut short below, and still mapped.
+    const VectorView a = first->vectors.view().part(0, first->vectors.view().rows - 1);
+    ASSERT_EQ(again->vectors.view().scalar, Scalar::kUint8);
+    ASSERT_EQ(std::memcmp(a.data, again->vectors.view().data, a.bytes()), 0);
   };
   intact();
   fs::resize_file(base + ".npy", fs::file_size(base + ".npy") - 5);

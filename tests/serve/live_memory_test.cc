@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -81,7 +82,8 @@ class LiveMemoryTest : public testing::Test {
     ASSERT_EQ(a.size(), b.size());
     const Vectors x = a.vectors();
     const Vectors y = b.vectors();
-    EXPECT_TRUE(std::equal(x.data(), x.data() + x.rows() * x.cols(), y.data()));
+    ASSERT_EQ(x.scalar(), y.scalar());
+    EXPECT_EQ(std::memcmp(x.view().data, y.view().data, x.view().bytes()), 0);
     EXPECT_EQ(a.origins(), b.origins());
     EXPECT_EQ(a.radii(), b.radii());
     EXPECT_EQ(a.certificate(), b.certificate());
