@@ -62,7 +62,7 @@ def read_array(path, name):
         (length,) = struct.unpack("<Q", file.read(8))
         entry = json.loads(file.read(length))[name]
         data = file.read()
-    kind = {"F32": "<f4", "I32": "<i4"}[entry["dtype"]]
+    kind = {"F32": "<f4", "I32": "<i4", "U8": "u1"}[entry["dtype"]]
     return numpy.frombuffer(data[slice(*entry["data_offsets"])], kind).reshape(entry["shape"])
 
 
@@ -169,18 +169,23 @@ class MemoryTest(unittest.TestCase):
         self.assertEqual(len(os.listdir(os.path.join(pictures, "test_good"))), 4)
 
     def test_the_same_for_any_number_of_threads_and_memory_limit(self):
-        arrays = []
-        images = [self.images(0), self.images(1), self.images(2)] * 3  # 71 MB of features
-        for more in [["--threads", 1], ["--threads", 3], ["--memory-limit", "100M"]]:
-            memory = os.path.join(self.folder, "%d.ccm" % len(arrays))
-            said = self.succeed("learn", memory, *images, "--task", "a", "--json", *SMALL, *more)
-            self.assertEqual(json.loads(said.stdout)["features_on_disk"], "100M" in more)
-            # A fold is sampled from fewer patches when memory is tight.
-            names = ["vectors", "slack"] + ["calibration.scores"] * ("--threads" in more)
-            arrays.append([read_array(memory, n) for n in names])
-        for other in arrays[1:]:
-            for a, b in zip(arrays[0], other):
-                self.assertTrue(numpy.array_equal(a, b))
+        images = [self.images(0), self.images(1), self.images(2)] * 3  # 71 MB of features in float
+        in_float = ["--precision", "float", "--dimension", 1024]
+        for kind, ways in [
+            ([], [["--threads", 1], ["--threads", 3], ["--threads", 8]]),
+            (in_float, [["--threads", 1], ["--threads", 3], ["--memory-limit", "100M"]]),
+        ]:
+            arrays = []
+            for more in ways:
+                memory = os.path.join(self.folder, "%d-%d.ccm" % (len(kind), len(arrays)))
+                said = self.succeed("learn", memory, *images, "--task", "a", "--json", *SMALL, *kind, *more)
+                self.assertEqual(json.loads(said.stdout)["features_on_disk"], "100M" in more)
+                # A fold is sampled from fewer patches when memory is tight.
+                names = ["vectors", "slack"] + ["calibration.scores"] * ("--threads" in more)
+                arrays.append([read_array(memory, n) for n in names])
+            for other in arrays[1:]:
+                for a, b in zip(arrays[0], other):
+                    self.assertTrue(numpy.array_equal(a, b))
 
     def test_online_keeps_to_its_capacity(self):
         self.learn(0, "--online", "--capacity", 30)
@@ -306,7 +311,13 @@ class MemoryTest(unittest.TestCase):
         self.fail_with(2, ["resize", "big"], *again, "--resize", "big")
         self.fail_with(2, ["--ratio"], *again, "--ratio", "1.5")
         self.fail_with(2, ["--hold-out", "not needed any more"], *again, "--hold-out", "0.2")
-        self.fail_with(3, ["--score"], *again, "--score", "map")
+        self.fail_with(3, ["--score"], *again, "--score", "patch")
+        self.fail_with(3, ["--precision", "8bit", "float"], *again, "--precision", "float")
+        self.fail_with(3, ["--dimension", "512", "256"], *again, "--dimension", "256")
+        self.fail_with(3, ["--memory"], *again, "--memory", "1M")
+        self.fail_with(3, ["--precision"], *again, "--paper")
+        self.fail_with(2, ["511 bytes", "512"], "learn", self.memory + "2", self.images(1), "--task", "b",
+                       "--backbone", "builtin", "--memory", "511")
         self.fail_with(2, ["product0"], "inspect", self.memory, self.images(0), "--task", "zebra")
         self.assertEqual(self.content(), before)
 

@@ -412,7 +412,7 @@ class StoryTest(ServiceTest):
         self.assertEqual(status["tasks"], len(tasks))
         self.assertEqual(status["memory"]["vectors"], sum(t["vectors"] for t in tasks.values()))
         self.assertAlmostEqual(sum(t["share"] for t in tasks.values()), 1, places=3)
-        self.assertEqual(status["memory"]["dimension"], 1024)
+        self.assertEqual(status["memory"]["dimension"], 512)
         listed = service.good("GET", "/v1/inspections", limit=100)["inspections"]
         self.assertEqual(status["inspections"], len(listed))
         history = service.good("GET", "/v1/history")["samples"]
@@ -1177,7 +1177,8 @@ class CrowdTest(ServiceTest):
 
     def test_jobs_share_what_there_is(self):
         """Neither aborted uploads nor one that is endless keep others from learning."""
-        images = ["--backbone", "builtin", "--resize", "512", "--capacity", "200"]  # 16 MiB of features each
+        # 16 MiB of features each.
+        images = ["--backbone", "builtin", "--resize", "512", "--capacity", "200", "--precision", "float", "--dimension", "1024"]
         service = self.start(*images, small=False, env={"TMPDIR": "/nowhere/at/all"})
         aborted = ["/v1/jobs/" + service.good("POST", "/v1/jobs", {"task": "a"})["id"] for _ in range(16)]
         reply = service.ask("POST", "/v1/jobs", {"task": "b"})

@@ -13,7 +13,7 @@ with open(sys.argv[1], "rb") as file:
 def array(name):
     entry = header[name]
     begin, end = entry["data_offsets"]
-    dtype = {"F32": "<f4", "I32": "<i4"}[entry["dtype"]]
+    dtype = {"F32": "<f4", "I32": "<i4", "U8": "u1"}[entry["dtype"]]
     return np.frombuffer(data[begin:end], dtype).reshape(entry["shape"])
 
 
