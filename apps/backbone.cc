@@ -318,7 +318,6 @@ void run_fetch(const BackboneCommand& command) {
 // ---- quantize ----------------------------------------------------------------------------------
 
 constexpr std::size_t kImagesCompared = 8;
-constexpr double kUseless = 0.6;  // features that are further off than this say something else
 
 CalibrationImages calibration_images(const BackboneCommand& command) {
   if (command.images.empty()) return generated_images();
@@ -339,21 +338,6 @@ std::string float_text(const std::vector<FloatConvolution>& stay_float) {
     text += fmt::format("stays float: {}, since {}\n", one.name, one.why);
   }
   return text;
-}
-
-std::string error_text(const FeatureError& error, std::size_t images) {
-  if (error.all_zero) {
-    return "its features are all zero: it is of no use; calibrate it with images of your own "
-           "(--images), or stay with float\n";
-  }
-  const std::string text = fmt::format("patch vectors are {:.1f} % off the float ones on {}",
-                                       error.relative * 100, counted(images, "image"));
-  if (error.relative > kUseless) {
-    return text +
-           ": it is of no use; calibrate it with images of your own (--images), or stay "
-           "with float\n";
-  }
-  return text + " (10 to 25 % is usual, and does not matter)\n";
 }
 
 void run_quantize(const BackboneCommand& command) {
@@ -389,7 +373,7 @@ void run_quantize(const BackboneCommand& command) {
       object["stay_float"].push_back({{"name", one.name}, {"why", one.why}});
     }
     object["relative_error"] = error.relative;
-    object["useful"] = !error.all_zero && error.relative <= kUseless;
+    object["useful"] = !error.all_zero && error.relative <= kUselessError;
     outputs.finish(json_line(object));
     return;
   }

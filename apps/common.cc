@@ -272,4 +272,15 @@ std::string json_line(const nlohmann::json& object) {
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+std::string error_text(const FeatureError& error, std::size_t images) {
+  constexpr char kRemedy[] =
+      ": it is of no use; calibrate it with images of your own (backbone quantize --images), or "
+      "stay with float (--precision float)\n";
+  if (error.all_zero) return std::string("its features are all zero") + kRemedy;
+  const std::string text = fmt::format("patch vectors are {:.1f} % off the float ones on {}",
+                                       error.relative * 100, counted(images, "image"));
+  if (error.relative > kUselessError) return text + kRemedy;
+  return text + " (10 to 25 % is usual, and does not matter)\n";
+}
+
 }  // namespace contcore::app

@@ -13,6 +13,7 @@
 #include "contcore/detector.h"
 #include "contcore/memory.h"
 #include "contcore/vectors.h"
+#include "detector/eight_bit.h"
 
 namespace contcore::app {
 
@@ -58,6 +59,12 @@ void print_result(const std::string& text);
 
 /// A remark for the person at the terminal, on stderr.
 void note(const std::string& text);
+
+/// Features that are further off the float ones than this say something else.
+inline constexpr double kUselessError = 0.6;
+
+/// How far an 8-bit network's features are from the float one's, in a line.
+std::string error_text(const FeatureError& error, std::size_t images);
 
 class Stopwatch {
  public:

@@ -15,6 +15,7 @@
 #include "common.h"
 #include "contcore/detector.h"
 #include "contcore/error.h"
+#include "detector/eight_bit.h"
 #include "memory_settings.h"
 #include "progress_line.h"
 #include "remote.h"
@@ -95,6 +96,26 @@ std::string as_text(const LearnCommand& command, const LearnReport& report, cons
   return text;
 }
 
+// How far the features of the images at hand are from those of the float network, if it is there.
+void note_precision(const Extractor& extractor, const std::vector<std::string>& files) {
+  constexpr std::size_t kCompared = 4;
+  if (extractor.precision() != Precision::k8Bit) return;
+  const std::string& named = extractor.source().at("backbone");
+  if (kept_eight_bit_form(named).itself) return;
+  try {
+    const Backbone in_float =
+        Backbone::of_bytes(named, model_bytes(named), extractor.backbone().layers());
+    const CalibrationImages images = images_of(files);
+    const FeatureError error =
+        feature_error(in_float, extractor.backbone(), extractor.embedding(), images, kCompared);
+    std::string text = error_text(error, std::min(images.count, kCompared));
+    text.pop_back();
+    note("8 bits: " + text);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kInput) throw;  // an image that learning will name
+  }
+}
+
 void run(LearnCommand& command) {
   check_part("--ratio", command.options.p == 0 ? 1 : command.options.p);
   if (!command.hold_out.empty()) {
@@ -114,6 +135,7 @@ void run(LearnCommand& command) {
   note_lessons(lessons);
   if (detector.is_new()) {
     note(fmt::format("new memory, backbone {}", backbone_text(detector.memory().source)));
+    note_precision(detector.extractor(), files);
   } else {
     command.settings.check(detector.memory(), command.memory);
   }

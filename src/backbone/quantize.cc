@@ -102,6 +102,8 @@ Levels levels_of(const Node& node, const Shape& shape, Inputs inputs) {
     set_zeros(node, *zero, levels);
   } else if (const std::int64_t type = int_attribute(node, "output_dtype", 0); type == 3) {
     levels.width = Width::kInt8;  // by ONNX's number for the type
+  } else if (type != 0 && type != 2) {
+    fail(node, "has levels that are not of 8 bits; quantise the model to uint8 or int8");
   }
   return levels;
 }

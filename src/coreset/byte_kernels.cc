@@ -387,26 +387,45 @@ ByteNorm NormOfBytes(const uint8_t* a, size_t d) {
   return norm;
 }
 
-// Differences of bytes and their products in pairs fit into 16 and 32 bits; a segment's sum too.
-uint64_t ByteSegment(const uint8_t* a, const uint8_t* b, size_t d) {
+// One vector against B others. Differences of bytes and their products in pairs fit into 16 and 32
+// bits; the sums of kMostExactBytes too.
+template <int B>
+HWY_INLINE void difference_block(const uint8_t* a, const uint8_t* const* b, size_t d,
+                                 uint64_t* out) {
   const hn::CappedTag<int16_t, 32> i16;
   const hn::Rebind<uint8_t, decltype(i16)> u8;
   const hn::RepartitionToWide<decltype(i16)> sums;
   const size_t lanes = hn::Lanes(i16);
-  auto low = hn::Zero(sums);
-  auto high = hn::Zero(sums);
+  decltype(hn::Zero(sums)) low[B], high[B];
+  for (int j = 0; j < B; ++j) low[j] = high[j] = hn::Zero(sums);
   size_t at = 0;
   for (; at + lanes <= d; at += lanes) {
-    const auto difference = hn::Sub(hn::PromoteTo(i16, hn::LoadU(u8, a + at)),
-                                    hn::PromoteTo(i16, hn::LoadU(u8, b + at)));
-    low = hn::ReorderWidenMulAccumulate(sums, difference, difference, low, high);
+    const auto va = hn::PromoteTo(i16, hn::LoadU(u8, a + at));
+    for (int j = 0; j < B; ++j) {
+      const auto difference = hn::Sub(va, hn::PromoteTo(i16, hn::LoadU(u8, b[j] + at)));
+      low[j] = hn::ReorderWidenMulAccumulate(sums, difference, difference, low[j], high[j]);
+    }
   }
-  auto sum = static_cast<uint64_t>(hn::GetLane(hn::SumOfLanes(sums, hn::Add(low, high))));
-  for (; at < d; ++at) {
-    const int difference = int{a[at]} - int{b[at]};
-    sum += static_cast<uint64_t>(difference * difference);
+  for (int j = 0; j < B; ++j) {
+    out[j] = static_cast<uint64_t>(hn::GetLane(hn::SumOfLanes(sums, hn::Add(low[j], high[j]))));
+    for (size_t rest = at; rest < d; ++rest) {
+      const int difference = int{a[rest]} - int{b[j][rest]};
+      out[j] += static_cast<uint64_t>(difference * difference);
+    }
   }
-  return sum;
+}
+
+void difference_rows(const uint8_t* a, const uint8_t* const* b, size_t nb, size_t d, float* out) {
+  size_t j = 0;
+  uint64_t four[4];
+  for (; j + 4 <= nb; j += 4) {
+    difference_block<4>(a, b + j, d, four);
+    for (size_t k = 0; k < 4; ++k) out[j + k] = static_cast<float>(four[k]);
+  }
+  for (; j < nb; ++j) {
+    difference_block<1>(a, b + j, d, four);
+    out[j] = static_cast<float>(four[0]);
+  }
 }
 
 // Longer vectors than byte_products takes.
@@ -417,7 +436,10 @@ void LongDistances(const uint8_t* const* a, size_t na, const uint8_t* const* b, 
     for (size_t j = 0; j < nb; ++j) {
       uint64_t sum = 0;
       for (size_t at = 0; at < d; at += kSegment) {
-        sum += ByteSegment(a[i] + at, b[j] + at, std::min(kSegment, d - at));
+        const uint8_t* segment = b[j] + at;
+        uint64_t part;
+        difference_block<1>(a[i] + at, &segment, std::min(kSegment, d - at), &part);
+        sum += part;
       }
       out[i * nb + j] = static_cast<float>(sum);
     }
@@ -427,6 +449,10 @@ void LongDistances(const uint8_t* const* a, size_t na, const uint8_t* const* b, 
 void ByteDistances(const uint8_t* const* a, size_t na, const uint8_t* const* b, size_t nb, size_t d,
                    float* out) {
   if (d > kMostExactBytes) return LongDistances(a, na, b, nb, d, out);
+  if (na < 4) {  // too few for their products to pay for the norms
+    for (size_t i = 0; i < na; ++i) difference_rows(a[i], b, nb, d, out + i * nb);
+    return;
+  }
   constexpr size_t kA = 4;
   constexpr size_t kB = 64;
   for (size_t first = 0; first < nb; first += kB) {

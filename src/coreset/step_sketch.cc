@@ -113,7 +113,8 @@ void StepSketch::round_directions(const Vectors& basis) {
     longest = std::max(longest, sum);
   }
   const double most = (0x1p24 / 256 - static_cast<double>(d_) / 2) / longest;
-  const double factor = largest > 0 ? std::min(127 / largest, most) : 0;
+  // Of very long vectors none is: all are 0, which tell nothing apart but claim nothing either.
+  const double factor = largest > 0 && most > 0 ? std::min(127 / largest, most) : 0;
   panels_.assign((d_ + 3) / 4 * 4 * width, 0);
   offset_.assign(width, 0);
   Eigen::MatrixXd whole(width, d_);

@@ -161,6 +161,7 @@ std::string kept(const std::string& file, std::size_t most) {
 }
 
 constexpr std::size_t kMostModelBytes = std::size_t{2} << 30;
+constexpr char kChecksumFile[] = ".sha256";
 
 std::string form_file(const std::string& backbone, const std::string& origin) {
   if (backbone == "builtin" || backbone == "resnet50") return eight_bit_file(backbone);
@@ -183,7 +184,11 @@ EightBitForm known_form(const std::string& backbone, const std::string& model) {
   const std::string origin = hash_of(model);
   EightBitForm form{form_file(backbone, origin), {}, false};
   form.bytes = kept(form.file, kMostModelBytes);
-  if (quantized_origin(form.bytes) != origin) form.bytes.clear();
+  // A bit that was turned over in the weights is seen by the checksum alone.
+  if (quantized_origin(form.bytes) != origin ||
+      kept(form.file + kChecksumFile, 64) != hash_of(form.bytes)) {
+    form.bytes.clear();
+  }
   return form;
 }
 
@@ -293,6 +298,7 @@ EightBitForm eight_bit_form(const std::string& backbone, Compute& compute, const
   tell(notice, fmt::format("{}: making its 8-bit form, once", backbone));
   form.bytes = quantize_network(backbone, model, generated_images(), compute, progress).bytes;
   keep(form.file, form.bytes, notice);
+  if (!form.file.empty()) keep(form.file + kChecksumFile, hash_of(form.bytes), {});
   return form;
 }
 
