@@ -159,7 +159,7 @@ class Memory {
   /// learned or by a part of the task that did not have it; and keeps the mean patch of some
   /// images, to recognise the task by. At most 100 images and 32 means of a task are kept: an even
   /// part of old and new, or the latest; and fewer when all tasks would take more than a tenth of
-  /// the memory's bytes, or 512 KiB. The memory is as before if this throws: Error kUsage for a
+  /// the memory's bytes, or 1 MiB. The memory is as before if this throws: Error kUsage for a
   /// task that is not there and scores that are none, kInput for patches that cannot be.
   enum class Keep { kSpread, kLatest };
   void calibrate(const std::string& task, std::span<const ImageScores> scores,

@@ -107,7 +107,7 @@ std::vector<float> TaskCalibration::scores(std::size_t vectors) const {
 }
 
 std::size_t Calibration::budget(std::size_t memory_bytes) {
-  return std::max<std::size_t>(std::size_t{512} << 10, memory_bytes / 10);
+  return std::max<std::size_t>(std::size_t{1} << 20, memory_bytes / 10);
 }
 
 Calibration Calibration::copy() const {
@@ -151,17 +151,15 @@ void Calibration::trim(std::size_t budget, std::size_t number,
       }
     }
     const std::size_t scores = task.bytes(0);
-    const std::size_t mean =
-        (task.bytes(number) - scores) / std::max<std::size_t>(1, task.means.size());
-    const std::size_t room = share > scores ? share - scores : 0;
-    if (mean > 0) thin_out(task.means, std::max<std::size_t>(1, room / mean));
-    const std::size_t means = task.bytes(number) - scores;
-    if (means + scores > share) {
-      thin_out(task.images, task.images.size() * (share - std::min(share, means)) / scores);
+    if (!task.means.empty()) {
+      const std::size_t mean = (task.bytes(number) - scores) / task.means.size();
+      const std::size_t room = share - std::min(share, scores);
+      thin_out(task.means, mean > 0 ? room / mean : task.means.size());
     }
-    while (!task.images.empty() && task.bytes(number) > share)
+    if (scores > share) thin_out(task.images, task.images.size() * share / scores);
+    while (!task.images.empty() && task.bytes(number) > share) {
       task.images.erase(task.images.begin());
-    if (task.bytes(number) > share) task.means.clear();
+    }
   }
 }
 

@@ -76,7 +76,8 @@ class Calibration {
   bool has_patches() const;
 
   /// Lets go of what is over the budget: tasks share it evenly. Levels above what a task has go
-  /// first, then means, then images, evenly. `vectors` are the tasks' now.
+  /// first, then means (a score is never given up for one), then images, evenly. `vectors` are the
+  /// tasks' now.
   void trim(std::size_t budget, std::size_t number, std::span<const std::size_t> vectors) noexcept;
 
   std::optional<Threshold> threshold(std::size_t task, std::size_t vectors,

@@ -209,7 +209,7 @@ TEST_F(MemoryCalibration, EarlyScoresOfAGrowingTaskAreLeftOut) {
 
 // The budget does not grow with the tasks, and each of many still has what its rate needs.
 TEST_F(MemoryCalibration, KeepsWithinItsBudget) {
-  constexpr std::size_t kBudget = std::size_t{512} << 10;
+  constexpr std::size_t kBudget = std::size_t{1} << 20;
   Memory memory(kD, 4000);
   const std::size_t tasks = naive::slow() ? 20 : 200;
   Dice dice(5);
@@ -249,10 +249,30 @@ TEST_F(MemoryCalibration, KeepsWithinItsBudgetWithMoreTasksThanVectors) {
     const VectorView patches = one.view();
     memory.calibrate(task, std::span(&scores, 1), std::span(&patches, 1), Memory::Keep::kLatest);
   }
-  ASSERT_LE(kept(memory), std::size_t{512} << 10);
+  ASSERT_LE(kept(memory), std::size_t{1} << 20);
   memory.states();
   EXPECT_TRUE(memory.threshold(0, 0.05));
   memory.recognise(image(1, 3, dice).view());
+}
+
+// A mean that is as large as a task's part of the budget goes, and no score with it.
+TEST_F(MemoryCalibration, ScoresAreNotGivenUpForAMean) {
+  for (const std::size_t wide : {250000u, 270000u}) {  // floats, of a budget of 1 MiB
+    for (const bool scored : {true, false}) {
+      Memory memory(wide, 2);
+      const Set rows = naive::make(Family::kGaussian, 2, wide, 1, 1);
+      memory.learn(rows.view(), how_to("a", 1), naive::crew(0));
+      std::vector<ImageScores> scores;
+      for (std::size_t i = 0; scored && i < 40; ++i) scores.push_back({2, {1, 2}});
+      const VectorView patches = rows.view();
+      const std::vector<VectorView> images(2, patches);
+      memory.calibrate("a", scores, images, Memory::Keep::kLatest);
+      EXPECT_EQ(memory.states()[0].calibrated, scores.size());
+      EXPECT_EQ(memory.recognise(patches).has_value(), wide == 250000);
+      const Memory smaller = memory.shrink(1, naive::crew(0));
+      EXPECT_EQ(smaller.states()[0].calibrated, scores.size());
+    }
+  }
 }
 
 TEST_F(MemoryCalibration, RecognisesTheTask) {
