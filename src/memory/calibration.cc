@@ -82,7 +82,7 @@ std::vector<std::vector<float>> thinned_distances(VectorView patches, VectorView
   std::vector<std::vector<float>> result(sizes.size() - 1, std::vector<float>(patches.rows));
   if (result.empty()) return result;
   // Blocks of patches and vectors, so that what was read is used for all of the other.
-  constexpr std::size_t kAtATime = 64;
+  constexpr std::size_t kAtATime = 256;
   constexpr std::size_t kVectorsAtATime = 256;
   const std::size_t blocks = (patches.rows + kAtATime - 1) / kAtATime;
   compute.threads().run(blocks, [&](std::size_t block, std::size_t) {
