@@ -100,6 +100,7 @@ struct LearnHow {
 struct ImageScores {
   std::size_t vectors = 0;
   std::vector<float> scores;
+  std::uint64_t image = 0;  ///< tells it from others: a hash of its features; 0: not known
 };
 
 class Memory {
@@ -136,6 +137,9 @@ class Memory {
   /// NFC, 1 to 200 bytes of characters that can be seen, and there are at most 10,000.
   void check_task(const std::string& task) const;
 
+  /// Throws what learning these would, as far as that is known before it begins.
+  void check_learn(VectorView features, const LearnHow& how) const;
+
   /// Learns a task: expand, then consolidate to capacity,
   ///   S = G_n(Z; B), n = ⌊p·|Z|⌋;   M ← the consolidation of [M; S].
   /// B is what the task has in the memory (share), or the whole memory (paper).
@@ -156,16 +160,23 @@ class Memory {
   std::vector<float> distances(VectorView patches, Compute& compute) const;
 
   /// Calibrates a task that was learned with the scores of good images, each scored before it was
-  /// learned or by a part of the task that did not have it; and keeps the mean patch of some
-  /// images, to recognise the task by. At most 100 images and 32 means of a task are kept: an even
-  /// part of old and new, or the latest; and fewer when all tasks would take more than a tenth of
-  /// the memory's bytes, or 512 KiB. The memory is as before if this throws: Error kUsage for a
-  /// task that is not there and scores that are none, kInput for patches that cannot be.
+  /// learned or by a part of the task that did not have it (one that the task is calibrated with
+  /// already keeps its score); and keeps the mean patch of some
+  /// images, to recognise the task by. At most 100 images and 32 means of a task are kept: a
+  /// part of old and new that does not hang on their order, or the latest; and fewer when all tasks
+  /// would take more than a tenth of the memory's bytes, or 1 MiB. The memory is as before if this
+  /// throws: Error kUsage for a task that is not there and scores that are none, kInput for patches
+  /// that cannot be.
   enum class Keep { kSpread, kLatest };
   void calibrate(const std::string& task, std::span<const ImageScores> scores,
                  std::span<const VectorView> images, Keep keep);
 
+  /// Throws what calibrating with this image would.
+  void check_image(const std::string& task, VectorView patches) const;
+
   // For whoever scores images to calibrate with (detector/calibration_scores.h).
+  /// ImageScores::image of those that a task is calibrated with, as far as known.
+  std::vector<std::uint64_t> calibrated_images(const std::string& task) const;
   /// Vectors that a task has when it has taken so many picks.
   std::size_t vectors_after(const std::string& task, std::size_t picks) const;
   /// What the expansion of a task starts from, in the order that smaller shares leave it the first
@@ -173,11 +184,12 @@ class Memory {
   struct Base {
     Vectors vectors;
     std::vector<float> radii;
+    std::vector<bool> own;  ///< whether it is the task's
   };
   Base base_of(const std::string& task) const;
-  /// Distances of a few patches to ever smaller parts of that: 2^-½ of it, 2^-1, …
+  /// Distances of a few patches to that, with ever smaller parts of the task's own: 2^-½, 2^-1, …
   struct Thinned {
-    std::size_t vectors = 0;  ///< all
+    std::size_t vectors = 0;  ///< the task's own
     std::vector<std::vector<float>> distances;
   };
   Thinned thinned(VectorView patches, const std::string& task, Compute& compute) const;
@@ -188,7 +200,7 @@ class Memory {
   void set_threshold(const std::string& task, const SetThreshold& set);
 
   /// What was set by hand; else what the calibration says at this rate of false alarms, for as many
-  /// vectors as the task has now. Nothing when it is not calibrated.
+  /// vectors as the task has now. Nothing when it is not calibrated, or not for so few.
   std::optional<Threshold> threshold(std::size_t task, double false_alarms) const;
   std::vector<TaskState> states() const;
   /// Scores of the images a task is calibrated with, for as many vectors as it has now.

@@ -204,6 +204,8 @@ std::span<const std::uint8_t> Safetensors::bytes(const std::string& name, Shape&
   return {bytes_.data() + data_ + tensor.begin, tensor.end - tensor.begin};
 }
 
+bool Safetensors::has(const std::string& name) const { return tensors_.contains(name); }
+
 bool Safetensors::has(const std::string& name, const std::string& dtype) const {
   const auto found = tensors_.find(name);
   return found != tensors_.end() && found->second.dtype == dtype;

@@ -62,7 +62,8 @@ class Safetensors {
   std::span<const float> floats(const std::string& name, std::size_t dimensions,
                                 Shape& shape) const;
   std::span<const std::uint8_t> bytes(const std::string& name, Shape& shape) const;  ///< of two
-  /// Whether it is there, of that type.
+  /// Whether it is there; of that type.
+  bool has(const std::string& name) const;
   bool has(const std::string& name, const std::string& dtype) const;
   std::span<const std::int32_t> ints(const std::string& name, Shape& shape) const;
 

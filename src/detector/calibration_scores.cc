@@ -7,13 +7,16 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/peak_memory.h"
 #include "base/rows.h"
+#include "contcore/error.h"
 #include "contcore/greedy.h"
 #include "contcore/nearest.h"
 #include "memory/calibration.h"
+#include "memory/consolidate.h"
 #include "memory/contents.h"
 
 namespace contcore {
@@ -31,6 +34,7 @@ constexpr std::size_t kSpreadOnline = 64;
 // A fold is sampled from every other row and column of patches where no more than this part of them
 // is taken: neighbours overlap.
 constexpr double kSparse = 1.0 / 16;
+constexpr std::size_t kMostStrides = 8;  // that are tried
 
 std::vector<std::uint32_t> farthest(std::span<const float> distances, std::size_t count) {
   std::vector<std::uint32_t> places(distances.size());
@@ -117,15 +121,40 @@ std::size_t stride_for(const TrainingSet& set, const LearnHow& how) {
   return stride;
 }
 
-// What the memory would have of the task, had it learned these images: in the order that smaller
-// shares leave it the first of.
-Vectors fold_order(const TrainingSet& set, const std::vector<std::size_t>& images,
-                   const Memory::Base& base, std::size_t vectors, const LearnHow& how,
-                   Compute& compute) {
-  GreedyResult sampled;
-  Vectors points(0, set.features.cols);
-  if (!images.empty()) {
-    points = gather(set.features, sparse_rows(set, images, stride_for(set, how)));
+std::vector<std::uint64_t> hashes_of(const TrainingSet& set, Compute& compute) {
+  std::vector<std::uint64_t> hashes(set.images.size());
+  compute.threads().run(hashes.size(),
+                        [&](std::size_t i, std::size_t) { hashes[i] = hash_of(set.image(i)); });
+  return hashes;
+}
+
+bool is_in(const std::vector<std::uint64_t>& hashes, std::uint64_t hash) {
+  return std::find(hashes.begin(), hashes.end(), hash) != hashes.end();
+}
+
+// Those with the smallest hashes, of equal images one: a choice by chance that is the same when the
+// folder comes again, also with some new images in it.
+std::vector<std::size_t> to_score(const std::vector<std::uint64_t>& hashes) {
+  std::vector<std::size_t> images(hashes.size());
+  std::iota(images.begin(), images.end(), std::size_t{0});
+  std::stable_sort(images.begin(), images.end(),
+                   [&](std::size_t a, std::size_t b) { return hashes[a] < hashes[b]; });
+  const auto same = [&](std::size_t a, std::size_t b) { return hashes[a] == hashes[b]; };
+  images.erase(std::unique(images.begin(), images.end(), same), images.end());
+  images.resize(std::min(images.size(), kMostScored));
+  std::sort(images.begin(), images.end());
+  return images;
+}
+
+// A greedy sample of some images' patches, from fewer of them where memory is tight. Nothing where
+// it is too tight for any: the task is then learned without these scores.
+std::optional<GreedyResult> fold_sample(const TrainingSet& set,
+                                        const std::vector<std::size_t>& images,
+                                        const Memory::Base& base, std::size_t vectors,
+                                        const LearnHow& how, Compute& compute, Vectors& points) {
+  const std::size_t first = stride_for(set, how);
+  for (std::size_t stride = first; stride < first + kMostStrides; ++stride) {
+    points = gather(set.features, sparse_rows(set, images, stride));
     GreedyOptions options;
     // As many as all images give: they stand a little less densely here.
     options.count = std::clamp<std::size_t>(vectors, 1, picks_of(how.p, set.features.rows));
@@ -133,78 +162,121 @@ Vectors fold_order(const TrainingSet& set, const std::vector<std::size_t>& image
     options.points_name = fmt::format("task '{}'", how.task);
     options.base_name = "memory";
     options.progress = how.progress;
-    sampled = greedy_sample(points.view(), base.vectors.view(), options, compute);
+    try {
+      return greedy_sample(points.view(), base.vectors.view(), options, compute);
+    } catch (const Error& error) {
+      if (error.kind() != Error::Kind::kInput) throw;
+    }
+  }
+  return std::nullopt;
+}
+
+// What the memory would have for the task, had it learned some images.
+struct FoldMemory {
+  Vectors vectors;      // the task's own in the order that smaller shares leave it the first of
+  std::size_t own = 0;  // those; the others behind them are of other tasks
+};
+
+FoldMemory fold_memory(const Memory& memory, const TrainingSet& set,
+                       const std::vector<std::size_t>& images, const Memory::Base& base,
+                       std::size_t vectors, const LearnHow& how, Compute& compute) {
+  GreedyResult sampled;
+  Vectors points(0, set.features.cols);
+  if (!images.empty()) {
+    auto made = fold_sample(set, images, base, vectors, how, compute, points);
+    if (!made) return {};
+    sampled = std::move(*made);
   }
   const std::size_t known = base.radii.size();
-  std::vector<float> radii = base.radii;
-  radii.insert(radii.end(), sampled.radii.begin(), sampled.radii.end());
-  std::vector<std::size_t> order(radii.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return radii[a] > radii[b]; });
-  order.resize(std::min(order.size(), vectors));
-  Vectors result(order.size(), set.features.cols,
-                 set.features.scalar == Scalar::kUint8 ? Scalar::kUint8 : Scalar::kFloat32);
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const VectorView row =
-        order[i] < known
-            ? base.vectors.view().part(order[i], 1)
-            : points.view().part(static_cast<std::size_t>(sampled.picks[order[i] - known]), 1);
-    result.set_rows(i, row);
+  const std::size_t all = known + sampled.picks.size();
+  const auto row_of = [&](std::size_t i) {
+    return i < known ? base.vectors.view().part(i, 1)
+                     : points.view().part(static_cast<std::size_t>(sampled.picks[i - known]), 1);
+  };
+  const auto gathered = [&](const std::vector<std::uint32_t>& order) {
+    Vectors result(order.size(), set.features.cols, memory.scalar());
+    for (std::size_t i = 0; i < order.size(); ++i) result.set_rows(i, row_of(order[i]));
+    return result;
+  };
+  std::vector<std::uint32_t> order(all);
+  std::iota(order.begin(), order.end(), 0U);
+  const bool shares = memory.consolidation().rule == Consolidate::Rule::kShare;
+  if (!shares && all > memory.capacity()) {
+    order = consolidate(gathered(order).view(), memory.capacity(), memory.consolidation().q, 0,
+                        compute, {})
+                .kept;
   }
-  return result;
+  const auto is_own = [&](std::uint32_t i) { return i >= known || base.own[i]; };
+  const auto radius = [&](std::uint32_t i) {
+    return i < known ? base.radii[i] : sampled.radii[i - known];
+  };
+  const auto others = std::stable_partition(order.begin(), order.end(), is_own);
+  std::stable_sort(order.begin(), others,
+                   [&](std::uint32_t a, std::uint32_t b) { return radius(a) > radius(b); });
+  if (shares) order.resize(std::min(order.size(), vectors));  // all are its own
+  return {gathered(order),
+          static_cast<std::size_t>(std::count_if(order.begin(), order.end(), is_own))};
 }
 
 }  // namespace
 
 std::vector<ImageScores> fold_scores(const Memory& memory, const TrainingSet& set,
                                      const LearnHow& how, Compute& compute) {
-  const std::size_t n = set.images.size();
-  const std::size_t count = std::min(n, kMostScored);
-  const std::size_t folds = std::min(kFolds, count);
+  const std::vector<std::uint64_t> hashes = hashes_of(set, compute);
+  const std::vector<std::size_t> chosen = to_score(hashes);
+  const std::size_t folds = std::min(kFolds, chosen.size());
   const Score score = score_of(memory.source);
+  const std::vector<std::uint64_t> known = memory.calibrated_images(how.task);
   const Memory::Base base = memory.base_of(how.task);
   const std::size_t vectors = memory.vectors_after(how.task, picks_of(how.p, set.features.rows));
-  std::vector<ImageScores> result(count);
+  std::vector<ImageScores> result(chosen.size());
   for (std::size_t fold = 0; fold < folds; ++fold) {
     std::vector<std::size_t> scored;  // numbers among the chosen
+    std::vector<std::uint64_t> left_out;
+    for (std::size_t k = fold; k < chosen.size(); k += folds) {
+      // One that was learned would score too little; it keeps its score.
+      if (is_in(known, hashes[chosen[k]])) continue;
+      scored.push_back(k);
+      left_out.push_back(hashes[chosen[k]]);
+    }
+    if (scored.empty()) continue;
     std::vector<std::size_t> others;
-    for (std::size_t i = 0, k = 0; i < n; ++i) {
-      const bool chosen = k < count && i == k * n / count;
-      if (chosen && k % folds == fold) {
-        scored.push_back(k);
-      } else {
-        others.push_back(i);
-      }
-      k += chosen ? 1 : 0;
+    for (std::size_t i = 0; i < hashes.size(); ++i) {
+      if (!is_in(left_out, hashes[i])) others.push_back(i);
     }
     const double part = 1.0 / static_cast<double>(folds);
     const Progress progress = part_of(how.progress, static_cast<double>(fold) * part,
                                       static_cast<double>(fold + 1) * part);
     LearnHow sampling = how;
     sampling.progress = part_of(progress, 0.0, 0.5);
-    const Vectors order = fold_order(set, others, base, vectors, sampling, compute);
-    if (order.rows() == 0) return {};
-    const NearestIndex index(order.view(), compute);
-    const std::vector<std::size_t> sizes = level_sizes(order.rows());
-    std::vector<std::uint32_t> rows(order.rows());
+    const FoldMemory made = fold_memory(memory, set, others, base, vectors, sampling, compute);
+    if (made.own == 0) continue;
+    const VectorView all = made.vectors.view();
+    const NearestIndex index(all, compute);
+    const std::vector<std::size_t> sizes = level_sizes(made.own);
+    std::vector<std::uint32_t> rows(all.rows);
     std::iota(rows.begin(), rows.end(), 0U);
+    const std::span<const std::uint32_t> own(rows.data(), made.own);
+    const std::span<const std::uint32_t> always(rows.data() + made.own, rows.size() - made.own);
     compute.threads().run(scored.size(), [&](std::size_t i, std::size_t worker) {
       if (worker == 0) {
         report(part_of(progress, 0.5, 1.0),
                static_cast<double>(i) / static_cast<double>(scored.size()));
       }
       Compute one(1);
-      const std::size_t at = scored[i] * n / count;
+      const std::size_t at = chosen[scored[i]];
       const VectorView patches = set.image(at);
       std::vector<float> distances = index.search(patches, 1, one, "patches").distances;
       const auto thinned = [&](const std::vector<std::uint32_t>& places) {
-        return thinned_distances(gather(patches, places).view(), order.view(), rows, sizes, one);
+        return thinned_distances(gather(patches, places).view(), all, own, sizes, always, one);
       };
-      result[scored[i]] = {vectors, level_scores(std::move(distances), set.images[at].grid, score,
-                                                 kFarthest, kSpread, thinned)};
+      result[scored[i]] = {made.own,
+                           level_scores(std::move(distances), set.images[at].grid, score, kFarthest,
+                                        kSpread, thinned),
+                           hashes[at]};
     });
   }
+  std::erase_if(result, [](const ImageScores& image) { return image.scores.empty(); });
   return result;
 }
 
@@ -220,7 +292,7 @@ ImageScores next_scores(const Memory& memory, const Patches& patches, const std:
   std::vector<float> scores =
       level_scores({distances.begin(), distances.end()}, patches.grid(), score_of(memory.source),
                    kFarthestOnline, kSpreadOnline, thinned);
-  return {vectors, std::move(scores)};
+  return {vectors, std::move(scores), 0};
 }
 
 }  // namespace contcore

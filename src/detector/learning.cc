@@ -27,6 +27,7 @@ TrainingSet TrainingSetBuilder::view() { return {features_.view(), images_}; }
 
 void learn_task(Memory& memory, const TrainingSet& set, LearnHow how, Compute& compute) {
   how.images = set.images.size();
+  memory.check_learn(set.features, how);  // before the folds, which take long
   const Progress whole = how.progress;
   how.progress = part_of(whole, 0.0, kFoldsShare);
   const std::vector<ImageScores> scores = fold_scores(memory, set, how, compute);
@@ -42,11 +43,20 @@ void learn_next(Memory& memory, const Patches& patches, const LearnHow& how, boo
                 Compute& compute) {
   const VectorView vectors = patches.vectors.view();
   if (!calibrates) return memory.learn_online(vectors, how, compute);
+  memory.check_learn(vectors, how);
+  memory.check_image(how.task, vectors);  // what is learned can be calibrated with
   std::vector<ImageScores> scores;
   LearnHow scored = how;
-  scored.before = [&](std::span<const float> distances) {
-    scores = {next_scores(memory, patches, how.task, distances, compute)};
-  };
+  const std::uint64_t hash = hash_of(vectors);
+  const std::vector<std::uint64_t> known = memory.calibrated_images(how.task);
+  // One that was learned would score too little; it keeps its score.
+  if (std::find(known.begin(), known.end(), hash) == known.end()) {
+    scored.before = [&](std::span<const float> distances) {
+      ImageScores next = next_scores(memory, patches, how.task, distances, compute);
+      next.image = hash;
+      if (next.vectors > 0) scores = {std::move(next)};  // others alone say nothing of the task
+    };
+  }
   memory.learn_online(vectors, scored, compute);
   memory.calibrate(how.task, scores, std::span(&vectors, 1), Memory::Keep::kLatest);
 }

@@ -46,7 +46,24 @@ CalibratedImage checked(const ImageScores& image, const std::string& task) {
     throw Error(Error::Kind::kUsage,
                 fmt::format("task '{}': an image cannot have these scores", task));
   }
-  return {static_cast<std::uint32_t>(image.vectors), 0, image.scores[0], image.scores};
+  return {static_cast<std::uint32_t>(image.vectors), 0, image.scores[0], image.scores, image.image};
+}
+
+bool is_among(const std::vector<CalibratedImage>& images, std::uint64_t hash) {
+  return hash != 0 && std::any_of(images.begin(), images.end(),
+                                  [&](const CalibratedImage& image) { return image.hash == hash; });
+}
+
+std::vector<float> checked_mean(VectorView patches, const Memory& memory, const std::string& task) {
+  if (patches.cols != memory.dimension() || patches.rows == 0) {
+    throw Error(Error::Kind::kInput,
+                fmt::format("task '{}': an image of {} patches with {} dimensions; the memory has "
+                            "{}",
+                            task, patches.rows, patches.cols, memory.dimension()));
+  }
+  std::vector<float> mean = mean_of(patches);
+  check_reach(mean.data(), mean.size(), fmt::format("task '{}'", task));
+  return mean;
 }
 
 }  // namespace
@@ -69,14 +86,15 @@ void Memory::State::score_kept_patches(Compute& compute) {
   for (std::size_t t = 0; t < calibration.tasks.size(); ++t) {
     TaskCalibration& task = calibration.tasks[t];
     if (task.patches.empty()) continue;
-    const std::vector<std::uint32_t> own =
-        in_greedy_order(store, store.slots_of(static_cast<std::int32_t>(t)));
+    const auto number = static_cast<std::int32_t>(t);
+    const std::vector<std::uint32_t> own = in_greedy_order(store, store.slots_of(number));
+    const std::vector<std::uint32_t> others = slots_of_others(number);
     const std::vector<std::size_t> sizes = level_sizes(own.size());
     std::vector<std::vector<float>> scores;
     for (std::size_t i = 0; i < task.images.size(); ++i) {
       std::vector<float>& all = scores.emplace_back(task.images[i].scores);
       const auto thinned =
-          thinned_distances(task.patches[i].view(), store.vectors(), own, sizes, compute);
+          thinned_distances(task.patches[i].view(), store.vectors(), own, sizes, others, compute);
       for (const std::vector<float>& distances : thinned) {
         all.push_back(std::max(all.back(), *std::max_element(distances.begin(), distances.end())));
       }
@@ -88,6 +106,20 @@ void Memory::State::score_kept_patches(Compute& compute) {
   }
 }
 
+std::vector<std::uint64_t> Memory::calibrated_images(const std::string& task) const {
+  std::vector<std::uint64_t> hashes;
+  const std::optional<std::size_t> known = find_task(task);
+  if (!known || *known >= state_->calibration.tasks.size()) return hashes;
+  for (const CalibratedImage& image : state_->calibration.tasks[*known].images) {
+    if (image.hash != 0) hashes.push_back(image.hash);
+  }
+  return hashes;
+}
+
+void Memory::check_image(const std::string& task, VectorView patches) const {
+  checked_mean(patches, *this, task);
+}
+
 std::size_t Memory::vectors_after(const std::string& task, std::size_t picks) const {
   const auto known = find_task(task);
   return state_->rule->vectors_after(
@@ -97,15 +129,21 @@ std::size_t Memory::vectors_after(const std::string& task, std::size_t picks) co
 Memory::Base Memory::base_of(const std::string& task) const {
   const VectorStore& store = state_->contents->store;
   const std::vector<std::uint32_t> slots = in_greedy_order(store, state_->base_slots(task));
-  return {gather(store.vectors(), slots), choose(store.radius(), slots)};
+  const auto known = find_task(task);
+  std::vector<bool> own;
+  for (const std::uint32_t slot : slots) {
+    own.push_back(known && store.origin()[slot] == static_cast<std::int32_t>(*known));
+  }
+  return {gather(store.vectors(), slots), choose(store.radius(), slots), std::move(own)};
 }
 
 Memory::Thinned Memory::thinned(VectorView patches, const std::string& task,
                                 Compute& compute) const {
   const VectorStore& store = state_->contents->store;
-  const std::vector<std::uint32_t> slots = in_greedy_order(store, state_->base_slots(task));
-  return {slots.size(),
-          thinned_distances(patches, store.vectors(), slots, level_sizes(slots.size()), compute)};
+  const auto number = static_cast<std::int32_t>(find_task(task).value_or(tasks().size()));
+  const std::vector<std::uint32_t> own = in_greedy_order(store, store.slots_of(number));
+  return {own.size(), thinned_distances(patches, store.vectors(), own, level_sizes(own.size()),
+                                        state_->slots_of_others(number), compute)};
 }
 
 void Memory::calibrate(const std::string& task, std::span<const ImageScores> scores,
@@ -116,15 +154,7 @@ void Memory::calibrate(const std::string& task, std::span<const ImageScores> sco
   for (const ImageScores& image : scores) more.images.push_back(checked(image, task));
   const bool bytes = state_->contents->store.vectors().scalar == Scalar::kUint8;
   for (const VectorView& patches : images) {
-    if (patches.cols != dimension() || patches.rows == 0) {
-      throw Error(
-          Error::Kind::kInput,
-          fmt::format("task '{}': an image of {} patches with {} dimensions; the memory has "
-                      "{}",
-                      task, patches.rows, patches.cols, dimension()));
-    }
-    std::vector<float>& mean = more.means.emplace_back(mean_of(patches));
-    check_reach(mean.data(), mean.size(), fmt::format("task '{}'", task));
+    std::vector<float>& mean = more.means.emplace_back(checked_mean(patches, *this, task));
     if (!bytes) continue;
     for (float& value : mean) value = std::round(value);
   }
@@ -137,15 +167,21 @@ void Memory::calibrate(const std::string& task, std::span<const ImageScores> sco
   own.images.reserve(own.images.size() + more.images.size());
   own.means.reserve(own.means.size() + more.means.size());
   // From here on nothing throws.
-  std::move(more.images.begin(), more.images.end(), std::back_inserter(own.images));
+  for (CalibratedImage& image : more.images) {
+    if (!is_among(own.images, image.hash)) own.images.push_back(std::move(image));
+  }
   std::move(more.means.begin(), more.means.end(), std::back_inserter(own.means));
-  const auto limit = [&](auto& values, std::size_t most) {
-    if (keep == Keep::kSpread) return thin_out(values, most);
+  const auto keep_latest = [](auto& values, std::size_t most) {
     const std::size_t over = values.size() - std::min(values.size(), most);
     values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(over));
   };
-  limit(own.images, Calibration::kMostImages);
-  limit(own.means, Calibration::kMostMeans);
+  if (keep == Keep::kSpread) {
+    choose_images(own.images, Calibration::kMostImages);
+    thin_out(own.means, Calibration::kMostMeans);
+  } else {
+    keep_latest(own.images, Calibration::kMostImages);
+    keep_latest(own.means, Calibration::kMostMeans);
+  }
   state_->calibration.trim(state_->calibration_budget(), number_bytes(state_->contents->store),
                            vectors);
 }
@@ -177,6 +213,10 @@ void Memory::set_threshold(const std::string& task, const SetThreshold& set) {
     throw Error(Error::Kind::kUsage,
                 "a threshold is a score above 0, or a rate of false alarms between 0 and 1");
   }
+  if (state_->calibration.has_patches()) {  // once, not whenever this is saved
+    Compute alone(1);
+    state_->score_kept_patches(alone);
+  }
   state_->contents->tasks[*known].set = set;
 }
 
@@ -206,6 +246,7 @@ std::vector<TaskState> Memory::states() const {
     std::vector<float> first;
     std::vector<float> now;
     for (const CalibratedImage& image : state_->calibration.tasks[t].images) {
+      if (!image.knows(vectors[t])) continue;
       first.push_back(image.first);
       now.push_back(image.score_at(vectors[t]));
     }

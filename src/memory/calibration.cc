@@ -1,21 +1,60 @@
 #include "memory/calibration.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "contcore/distance.h"
 #include "coreset/kernels.h"
+#include "coreset/row_distances.h"
 
 namespace contcore {
 namespace {
 
-constexpr std::size_t kFewestVectors = 16;  // of a level
-constexpr std::size_t kFewImages = 20;      // a rate of 5 % needs 19
+constexpr std::size_t kFewImages = 20;  // a rate of 5 % needs 19
 
 // What an image takes in a file, beside its scores.
-constexpr std::size_t kImageBytes = 16;
+constexpr std::size_t kImageBytes = 24;
+
+std::size_t level_size(std::size_t vectors, std::size_t level) {
+  return static_cast<std::size_t>(static_cast<double>(vectors) *
+                                  std::pow(2.0, -0.5 * static_cast<double>(level)));
+}
+
+std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) {
+  return (std::rotl(hash, 27) ^ word) * 0x9E3779B97F4A7C15U;
+}
+
+std::uint64_t finished(std::uint64_t hash) {
+  hash = (hash ^ hash >> 32) * 0xD6E8FEB86659FD93U;
+  return std::max<std::uint64_t>(1, hash ^ hash >> 32);
+}
+
+// Images without a hash are told apart by their scores.
+std::uint64_t key_of(const CalibratedImage& image) {
+  if (image.hash != 0) return image.hash;
+  return finished(mixed(image.vectors, std::bit_cast<std::uint32_t>(image.first)));
+}
+
+// The k-th smallest, digit by digit: no memory is needed that might not be there.
+std::uint64_t kth_key(const std::vector<CalibratedImage>& images, std::size_t k) noexcept {
+  std::uint64_t prefix = 0;
+  for (int shift = 56; shift >= 0; shift -= 8) {
+    std::size_t counts[256] = {};
+    for (const CalibratedImage& image : images) {
+      const std::uint64_t key = key_of(image);
+      if (shift == 56 || key >> (shift + 8) == prefix) ++counts[key >> shift & 255];
+    }
+    std::uint64_t digit = 0;
+    while (k >= counts[digit]) k -= counts[digit++];
+    prefix = prefix << 8 | digit;
+  }
+  return prefix;
+}
 
 }  // namespace
 
@@ -28,9 +67,8 @@ bool is_threshold(const SetThreshold& set) {
 std::vector<std::size_t> level_sizes(std::size_t vectors) {
   std::vector<std::size_t> sizes = {vectors};
   while (sizes.size() < kMostLevels) {
-    const double part = std::pow(2.0, -0.5 * static_cast<double>(sizes.size()));
-    const auto size = static_cast<std::size_t>(static_cast<double>(vectors) * part);
-    if (size < kFewestVectors) break;
+    const std::size_t size = level_size(vectors, sizes.size());
+    if (size == 0) break;
     sizes.push_back(size);
   }
   return sizes;
@@ -39,24 +77,37 @@ std::vector<std::size_t> level_sizes(std::size_t vectors) {
 std::vector<std::vector<float>> thinned_distances(VectorView patches, VectorView vectors,
                                                   std::span<const std::uint32_t> rows,
                                                   std::span<const std::size_t> sizes,
+                                                  std::span<const std::uint32_t> always,
                                                   Compute& compute) {
   std::vector<std::vector<float>> result(sizes.size() - 1, std::vector<float>(patches.rows));
   if (result.empty()) return result;
-  // A few patches at a time, so that a vector that was read is used for all of them.
-  constexpr std::size_t kAtATime = 8;
+  // Blocks of patches and vectors, so that what was read is used for all of the other.
+  constexpr std::size_t kAtATime = 256;
+  constexpr std::size_t kVectorsAtATime = 256;
   const std::size_t blocks = (patches.rows + kAtATime - 1) / kAtATime;
   compute.threads().run(blocks, [&](std::size_t block, std::size_t) {
     const std::size_t begin = block * kAtATime;
     const std::size_t n = std::min(kAtATime, patches.rows - begin);
     float least[kAtATime];
     std::fill(least, least + n, std::numeric_limits<float>::infinity());
-    std::size_t row = 0;
-    for (std::size_t level = sizes.size() - 1; level > 0; --level) {
-      for (; row < sizes[level]; ++row) {
+    std::uint32_t from[kAtATime];
+    std::iota(from, from + n, static_cast<std::uint32_t>(begin));
+    std::vector<float> squared(n * kVectorsAtATime);
+    const auto look_at = [&](std::span<const std::uint32_t> some) {
+      for (std::size_t at = 0; at < some.size(); at += kVectorsAtATime) {
+        const std::size_t count = std::min(kVectorsAtATime, some.size() - at);
+        squared_distances(patches, {from, n}, vectors, some.subspan(at, count), squared.data());
         for (std::size_t i = 0; i < n; ++i) {
-          least[i] = std::min(least[i], squared_distance(patches, begin + i, vectors, rows[row]));
+          const float* of = squared.data() + i * count;
+          least[i] = std::min(least[i], *std::min_element(of, of + count));
         }
       }
+    };
+    look_at(always);
+    std::size_t row = 0;
+    for (std::size_t level = sizes.size() - 1; level > 0; --level) {
+      look_at(rows.subspan(row, sizes[level] - row));
+      row = sizes[level];
       for (std::size_t i = 0; i < n; ++i) result[level - 1][begin + i] = std::sqrt(least[i]);
     }
   });
@@ -77,8 +128,23 @@ std::vector<float> mean_of(VectorView patches) {
   return mean;
 }
 
+std::uint64_t hash_of(VectorView patches) {
+  const auto* data = static_cast<const unsigned char*>(patches.data);
+  const std::size_t bytes = patches.bytes();
+  std::uint64_t hash = patches.cols;
+  for (std::size_t at = 0; at < bytes; at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, data + at, std::min<std::size_t>(8, bytes - at));
+    hash = mixed(hash, word);
+  }
+  return finished(hash);
+}
+
+bool CalibratedImage::knows(std::size_t vectors_now) const {
+  return vectors_now > 0 && vectors_now >= level_size(vectors, level + scores.size() - 1);
+}
+
 float CalibratedImage::score_at(std::size_t vectors_now) const {
-  if (vectors_now == 0) return scores.back();
   const double halves =
       2 * std::log2(static_cast<double>(vectors) / static_cast<double>(vectors_now)) -
       static_cast<double>(level);
@@ -97,17 +163,21 @@ std::size_t TaskCalibration::bytes(std::size_t number) const {
 }
 
 std::vector<float> TaskCalibration::scores(std::size_t vectors) const {
+  std::size_t most = 0;
+  for (const CalibratedImage& image : images) most = std::max<std::size_t>(most, image.vectors);
+  most = std::min(most, vectors);
   std::vector<float> result;
   for (std::size_t i = 0; i < images.size(); ++i) {
+    if (!images[i].knows(vectors)) continue;
     const bool needed = images.size() - i <= kFewImages;
-    if (!needed && std::size_t{2} * images[i].vectors < vectors) continue;
+    if (!needed && std::size_t{2} * images[i].vectors < most) continue;
     result.push_back(images[i].score_at(vectors));
   }
   return result;
 }
 
 std::size_t Calibration::budget(std::size_t memory_bytes) {
-  return std::max<std::size_t>(std::size_t{512} << 10, memory_bytes / 10);
+  return std::max<std::size_t>(std::size_t{1} << 20, memory_bytes / 10);
 }
 
 Calibration Calibration::copy() const {
@@ -134,6 +204,19 @@ bool Calibration::has_patches() const {
                      [](const TaskCalibration& task) { return !task.patches.empty(); });
 }
 
+void choose_images(std::vector<CalibratedImage>& images, std::size_t most) noexcept {
+  if (images.size() <= most) return;
+  const std::uint64_t end = kth_key(images, most);
+  const auto below = std::count_if(images.begin(), images.end(),
+                                   [&](const CalibratedImage& i) { return key_of(i) < end; });
+  std::size_t equal = most - static_cast<std::size_t>(below);  // of as many as there are
+  std::erase_if(images, [&](const CalibratedImage& image) {
+    const std::uint64_t key = key_of(image);
+    if (key == end && equal > 0) return --equal, false;
+    return key >= end;
+  });
+}
+
 void Calibration::trim(std::size_t budget, std::size_t number,
                        std::span<const std::size_t> vectors) noexcept {
   const std::size_t share = budget / std::max<std::size_t>(1, vectors.size());
@@ -151,17 +234,15 @@ void Calibration::trim(std::size_t budget, std::size_t number,
       }
     }
     const std::size_t scores = task.bytes(0);
-    const std::size_t mean =
-        (task.bytes(number) - scores) / std::max<std::size_t>(1, task.means.size());
-    const std::size_t room = share > scores ? share - scores : 0;
-    if (mean > 0) thin_out(task.means, std::max<std::size_t>(1, room / mean));
-    const std::size_t means = task.bytes(number) - scores;
-    if (means + scores > share) {
-      thin_out(task.images, task.images.size() * (share - std::min(share, means)) / scores);
+    if (!task.means.empty()) {
+      const std::size_t mean = (task.bytes(number) - scores) / task.means.size();
+      const std::size_t room = share - std::min(share, scores);
+      thin_out(task.means, mean > 0 ? room / mean : task.means.size());
     }
-    while (!task.images.empty() && task.bytes(number) > share)
+    if (scores > share) choose_images(task.images, task.images.size() * share / scores);
+    while (!task.images.empty() && task.bytes(number) > share) {
       task.images.erase(task.images.begin());
-    if (task.bytes(number) > share) task.means.clear();
+    }
   }
 }
 

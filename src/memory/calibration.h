@@ -21,25 +21,32 @@ namespace contcore {
 bool is_threshold(const SetThreshold& set);
 
 /// How many vectors the levels of an image's scores are for: all, then 2^-½, 2^-1, … of them, as
-/// long as that is sixteen.
+/// long as that is one.
 std::vector<std::size_t> level_sizes(std::size_t vectors);
 
-/// Distances of patches to the first sizes[1], sizes[2], … of some rows: a list for each level but
-/// the first, in the order of the patches.
+/// Distances of patches to the first sizes[1], sizes[2], … of some rows, and to those that always
+/// are there: a list for each level but the first, in the order of the patches.
 std::vector<std::vector<float>> thinned_distances(VectorView patches, VectorView vectors,
                                                   std::span<const std::uint32_t> rows,
                                                   std::span<const std::size_t> sizes,
+                                                  std::span<const std::uint32_t> always,
                                                   Compute& compute);
 
 std::vector<float> mean_of(VectorView patches);
+
+/// Tells an image from others by its patches; never 0.
+std::uint64_t hash_of(VectorView patches);
 
 struct CalibratedImage {
   std::uint32_t vectors = 0;  ///< of its task when it was scored
   std::uint32_t level = 0;    ///< of the first score that is kept
   float first = 0;            ///< with all those vectors
   std::vector<float> scores;  ///< at that level and the next ones
+  std::uint64_t hash = 0;     ///< of its patches; 0: not known
 
-  /// With so many vectors: between two levels, linear in their logarithm.
+  /// Whether a score with so many vectors is known: not with none, nor below the last level.
+  bool knows(std::size_t vectors_now) const;
+  /// With so many, which it knows: between two levels, linear in their logarithm.
   float score_at(std::size_t vectors_now) const;
 };
 
@@ -52,13 +59,13 @@ struct TaskCalibration {
 
   /// In a file, with so many bytes for a number of a mean.
   std::size_t bytes(std::size_t number) const;
-  /// Its images' scores with so many vectors. Those scored with less than half of them say too
-  /// much, and are left out while there are others.
+  /// Its images' scores with so many vectors, as far as known. Those scored with less than half of
+  /// what others were say too much, and are left out while there are others.
   std::vector<float> scores(std::size_t vectors) const;
 };
 
 /// Of an image's scores, at the most.
-inline constexpr std::size_t kMostLevels = 20;
+inline constexpr std::size_t kMostLevels = 32;
 
 class Calibration {
  public:
@@ -76,13 +83,18 @@ class Calibration {
   bool has_patches() const;
 
   /// Lets go of what is over the budget: tasks share it evenly. Levels above what a task has go
-  /// first, then means, then images, evenly. `vectors` are the tasks' now.
+  /// first, then means (a score is never given up for one), then images, evenly. `vectors` are the
+  /// tasks' now.
   void trim(std::size_t budget, std::size_t number, std::span<const std::size_t> vectors) noexcept;
 
   std::optional<Threshold> threshold(std::size_t task, std::size_t vectors,
                                      double false_alarms) const;
   std::optional<std::size_t> recognise(VectorView patches) const;
 };
+
+/// Leaves `most` of them: those with the smallest hashes, in their order. That is a choice by
+/// chance, and the same whenever the same images come again.
+void choose_images(std::vector<CalibratedImage>& images, std::size_t most) noexcept;
 
 /// Leaves `most` of them, evenly spread.
 template <typename Value>

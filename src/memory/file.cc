@@ -10,7 +10,8 @@
 //   calibration.level    I32 h       the level of its first score below, and
 //   calibration.end      I32 h       the place behind its last
 //   calibration.scores   F32 s       with 2^(-level / 2) of those vectors, level after level
-//   calibration.means    F32 k × D   mean patches of images, or U8 as the vectors are,
+//   calibration.hash     I32 2 h     a hash of its features, the lower half first; it may be
+//   missing calibration.means    F32 k × D   mean patches of images, or U8 as the vectors are,
 //   calibration.mean_of  I32 k       and the task of each
 //
 // and this text: "format", "capacity", "consolidate", "q", "greedy_order", "tasks" (a JSON list),
@@ -116,6 +117,7 @@ struct CalibrationArrays {
   std::vector<std::int32_t> level;
   std::vector<std::int32_t> end;
   std::vector<float> scores;
+  std::vector<std::int32_t> hash;
   std::vector<float> means;
   std::vector<std::int32_t> mean_of;
 };
@@ -131,6 +133,8 @@ CalibrationArrays flatten(const Calibration& calibration) {
       out.level.push_back(static_cast<std::int32_t>(image.level));
       out.scores.insert(out.scores.end(), image.scores.begin(), image.scores.end());
       out.end.push_back(static_cast<std::int32_t>(out.scores.size()));
+      out.hash.push_back(static_cast<std::int32_t>(static_cast<std::uint32_t>(image.hash)));
+      out.hash.push_back(static_cast<std::int32_t>(image.hash >> 32));
     }
     for (const std::vector<float>& mean : calibration.tasks[t].means) {
       out.means.insert(out.means.end(), mean.begin(), mean.end());
@@ -247,6 +251,19 @@ class Reader {
     }
     return {values.begin(), values.end()};
   }
+  /// Of so many images; none where the file has no hashes.
+  std::vector<std::uint64_t> hashes(const std::string& name, std::size_t images) const {
+    std::vector<std::uint64_t> out(images, 0);
+    if (!file_.has(name)) return out;
+    Safetensors::Shape shape;
+    const std::span<const std::int32_t> halves = file_.ints(name, shape);
+    if (shape.rows != 2 * images) wrong(name);
+    for (std::size_t i = 0; i < images; ++i) {
+      out[i] = std::uint64_t{static_cast<std::uint32_t>(halves[2 * i + 1])} << 32 |
+               static_cast<std::uint32_t>(halves[2 * i]);
+    }
+    return out;
+  }
   std::size_t rows_of(const std::string& name) const {
     Safetensors::Shape shape;
     file_.ints(name, shape);
@@ -268,6 +285,7 @@ Calibration read_calibration(const Reader& reader, std::size_t dimension, Scalar
   const auto first = reader.finite("calibration.first");
   const auto level = reader.numbers("calibration.level", images, kMostLevels);
   const auto end = reader.numbers("calibration.end", images, scores.size() + 1);
+  const auto hash = reader.hashes("calibration.hash", images);
   if (first.size() != images) reader.wrong("calibration.first");
   std::size_t begin = 0;
   for (std::size_t i = 0; i < images; ++i) {
@@ -277,7 +295,8 @@ Calibration read_calibration(const Reader& reader, std::size_t dimension, Scalar
                           static_cast<std::uint32_t>(level[i]),
                           first[i],
                           {scores.begin() + static_cast<std::ptrdiff_t>(begin),
-                           scores.begin() + static_cast<std::ptrdiff_t>(behind)}};
+                           scores.begin() + static_cast<std::ptrdiff_t>(behind)},
+                          hash[i]};
     if (image.vectors == 0) reader.wrong("calibration.vectors");
     // A score with fewer vectors is never lower.
     const bool sorted = std::is_sorted(image.scores.begin(), image.scores.end());
@@ -305,8 +324,10 @@ Calibration read_former_calibration(const Reader& reader, std::size_t dimension,
   Calibration calibration;
   const Vectors means = reader.vectors("calibration.means", dimension, Scalar::kFloat32);
   const auto task = reader.numbers("calibration.task", means.rows(), vectors.size());
-  const auto first = reader.lengths("calibration.first", means.rows());
-  const auto score = reader.lengths("calibration.score", means.rows());
+  const auto first = reader.finite("calibration.first");
+  const auto score = reader.finite("calibration.score");
+  if (first.size() != means.rows()) reader.wrong("calibration.first");
+  if (score.size() != means.rows()) reader.wrong("calibration.score");
   const Vectors patches = reader.vectors("calibration.patches", dimension, Scalar::kFloat32);
   const auto image = reader.numbers("calibration.image", patches.rows(), means.rows());
   std::vector<std::vector<std::uint32_t>> of_image(means.rows());
@@ -318,7 +339,7 @@ Calibration read_former_calibration(const Reader& reader, std::size_t dimension,
     const auto t = static_cast<std::size_t>(task[i]);
     TaskCalibration& own = calibration.of(t);
     const std::size_t has = std::max<std::size_t>(1, vectors[t]);
-    own.images.push_back({static_cast<std::uint32_t>(has), 0, first[i], {score[i]}});
+    own.images.push_back({static_cast<std::uint32_t>(has), 0, first[i], {score[i]}, 0});
     own.means.emplace_back(means.row(i), means.row(i) + dimension);
     own.patches.push_back(gather(patches.view(), of_image[i]));
   }
@@ -377,6 +398,7 @@ std::string Memory::save(const std::string& path, const std::string& journal) co
        {"calibration.level", {images}, std::span<const std::int32_t>(known.level)},
        {"calibration.end", {images}, std::span<const std::int32_t>(known.end)},
        {"calibration.scores", {known.scores.size()}, std::span<const float>(known.scores)},
+       {"calibration.hash", {known.hash.size()}, std::span<const std::int32_t>(known.hash)},
        bytes ? TensorView("calibration.means", {known.mean_of.size(), d},
                           std::span<const std::uint8_t>(byte_means))
              : TensorView("calibration.means", {known.mean_of.size(), d},

@@ -170,16 +170,28 @@ std::vector<std::uint32_t> Memory::State::base_slots(const std::string& task) co
   return {};
 }
 
-void Memory::learn(VectorView features, const LearnHow& how, Compute& compute) {
+std::vector<std::uint32_t> Memory::State::slots_of_others(std::int32_t task) const {
+  std::vector<std::uint32_t> others;
+  if (rule->expands_on_own()) return others;
+  for (const std::uint32_t slot : contents->store.order()) {
+    if (contents->store.origin()[slot] != task) others.push_back(slot);
+  }
+  return others;
+}
+
+void Memory::check_learn(VectorView features, const LearnHow& how) const {
   check(features, how, *this);
   check_task(how.task);
+}
+
+void Memory::learn(VectorView features, const LearnHow& how, Compute& compute) {
+  check_learn(features, how);
   state_->score_kept_patches(compute);
   state_->contents = state_->rule->learn(*state_->contents, features, how, compute);
 }
 
 void Memory::learn_online(VectorView features, const LearnHow& how, Compute& compute) {
-  check(features, how, *this);
-  check_task(how.task);
+  check_learn(features, how);
   const bool worth = state_->rule->worth_online(*state_->contents, picks_of(how.p, features.rows));
   const bool in_place = worth && features.scalar == scalar();
   if (!in_place) {
@@ -257,7 +269,7 @@ Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Com
     TaskCalibration& from = other.tasks[t];
     std::move(from.images.begin(), from.images.end(), std::back_inserter(to.images));
     std::move(from.means.begin(), from.means.end(), std::back_inserter(to.means));
-    thin_out(to.images, Calibration::kMostImages);
+    choose_images(to.images, Calibration::kMostImages);
     thin_out(to.means, Calibration::kMostMeans);
   }
   merged.state_->trim_calibration();

@@ -28,6 +28,8 @@ struct Memory::State {
 
   /// Slots of what the expansion of a task starts from.
   std::vector<std::uint32_t> base_slots(const std::string& task) const;
+  /// Those among them that are of other tasks.
+  std::vector<std::uint32_t> slots_of_others(std::int32_t task) const;
   std::size_t calibration_budget() const;
   void trim_calibration();
   /// Of a memory that an earlier version wrote; before a task is left with fewer vectors.

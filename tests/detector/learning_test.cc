@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -10,6 +13,7 @@
 #include "contcore/extractor.h"
 #include "contcore/score.h"
 #include "contcore/verdict.h"
+#include "detector/calibration_scores.h"
 #include "products/products.h"
 
 namespace contcore {
@@ -135,6 +139,190 @@ TEST(Learning, OfAStreamScoresBeforeItLearns) {
     }
     EXPECT_TRUE(silent.calibration_scores(0).empty());
   }
+}
+
+// Made images of a product, patches of which vary along a few directions.
+class MadeImages {
+ public:
+  static constexpr std::size_t kWide = 32;
+  static constexpr std::size_t kSide = 8;
+
+  explicit MadeImages(std::size_t product) : product_(static_cast<float>(product)), dice_(3) {}
+
+  Patches next() {
+    Patches patches;
+    patches.vectors = Vectors(kSide * kSide, kWide);
+    patches.grid_width = patches.grid_height = kSide;
+    patches.input.width = patches.input.height = 8 * kSide;
+    const float whole = 0.7F * normal_(dice_);
+    for (std::size_t r = 0; r < kSide * kSide; ++r) {
+      const float a = normal_(dice_);
+      const float b = normal_(dice_);
+      for (std::size_t j = 0; j < kWide; ++j) {
+        const auto x = static_cast<float>(j);
+        patches.vectors.row(r)[j] =
+            3 * std::sin(0.3F * x * static_cast<float>(1 + r % 7) + 1.7F * product_) +
+            a * std::cos(0.1F * x + product_) + b * std::sin(0.2F * x) +
+            0.5F * whole * static_cast<float>(j % 3) + 0.3F * normal_(dice_);
+      }
+    }
+    return patches;
+  }
+
+  /// The part of so many new ones that score above the threshold.
+  double alarms(const Memory& memory, std::size_t task, Compute& compute) {
+    constexpr std::size_t kFresh = 200;
+    double above = 0;
+    for (std::size_t i = 0; i < kFresh; ++i) {
+      const Patches patches = next();
+      const auto distances = memory.distances(patches.vectors.view(), compute);
+      const float score = image_score(distances, patches.grid(), Score::kPatch);
+      above += score > memory.threshold(task, 0.1)->score ? 1 : 0;
+    }
+    return above / kFresh;
+  }
+
+ private:
+  float product_;
+  std::mt19937 dice_;
+  std::normal_distribution<float> normal_{0, 1};
+};
+
+// The threshold of every task, also in a full memory and when others have come.
+TEST(Learning, AlarmsAreAsRareAsAskedByBothRules) {
+  Compute compute(1);
+  for (const Consolidate& rule : {Consolidate{}, Consolidate::paper()}) {
+    for (const std::size_t capacity : {120u, 2000u}) {
+      for (const bool online : {false, true}) {
+        Memory memory(MadeImages::kWide, capacity, rule);
+        double mean = 0;
+        for (std::size_t task = 0; task < 3; ++task) {
+          MadeImages images(task);
+          TrainingSetBuilder set(MadeImages::kWide, 1 << 24);
+          LearnHow how = wood(online ? 0.05 : 0.03);
+          how.task = std::to_string(task);
+          for (int i = 0; i < 50; ++i) {
+            const Patches patches = images.next();
+            if (online) {
+              learn_next(memory, patches, how, true, compute);
+            } else {
+              set.add(patches);
+            }
+          }
+          if (!online) learn_task(memory, set.view(), how, compute);
+          mean += images.alarms(memory, task, compute) / 3;
+        }
+        EXPECT_LE(mean, 0.2) << rule.name() << " " << capacity << " " << online;
+        EXPECT_GE(mean, 0.01) << rule.name() << " " << capacity << " " << online;
+      }
+    }
+  }
+}
+
+// The same images again say nothing new: a memory that knows them scores them too low.
+TEST(Learning, AgainKeepsTheThreshold) {
+  Compute compute(1);
+  MadeImages images(0);
+  TrainingSetBuilder set(MadeImages::kWide, 1 << 24);
+  std::vector<Patches> all;
+  for (int i = 0; i < 130; ++i) all.push_back(images.next());
+  for (const Patches& patches : all) set.add(patches);
+  set.add(all[5]);  // there twice
+  Memory batch(MadeImages::kWide, 2000);
+  Memory stream(MadeImages::kWide, 2000);
+  float batch_first = 0;
+  float stream_first = 0;
+  for (int round = 0; round < 3; ++round) {
+    learn_task(batch, set.view(), wood(0.03), compute);
+    for (int i = 0; i < 60; ++i) {
+      learn_next(stream, all[static_cast<std::size_t>(i)], wood(0.05), true, compute);
+    }
+    if (round == 0) {
+      batch_first = batch.threshold(0, 0.05)->score;
+      stream_first = stream.threshold(0, 0.05)->score;
+    }
+    EXPECT_EQ(batch.threshold(0, 0.05)->score, batch_first) << round;
+    EXPECT_EQ(batch.threshold(0, 0.05)->images, 100u);
+    EXPECT_NEAR(stream.threshold(0, 0.05)->score, stream_first, 0.05F * stream_first) << round;
+  }
+}
+
+// What cannot be learned is refused before the folds, and no fold's need fails what can be.
+TEST(Learning, FailsOnlyWhereTheMemoryDoes) {
+  Compute compute(1);
+  MadeImages images(0);
+  TrainingSetBuilder set(MadeImages::kWide, 1 << 24);
+  for (int i = 0; i < 40; ++i) set.add(images.next());
+  for (const double p : {0.0, 2.0}) {
+    Memory memory(MadeImages::kWide, 100);
+    LearnHow how = wood(p);
+    std::size_t calls = 0;
+    how.progress = [&](double) { return ++calls > 0; };
+    EXPECT_THROW(learn_task(memory, set.view(), how, compute), Error);
+    EXPECT_EQ(calls, 0u);
+  }
+  std::size_t tried = 0;
+  for (std::size_t limit = std::size_t{10} << 20; limit > 1000; limit = limit * 99 / 100) {
+    LearnHow how = wood(0.03);
+    how.memory_limit = limit;
+    Memory plain(MadeImages::kWide, 100);
+    try {
+      plain.learn(set.view().features, how, compute);
+    } catch (const Error&) {
+      break;
+    }
+    Memory memory(MadeImages::kWide, 100);
+    EXPECT_NO_THROW(learn_task(memory, set.view(), how, compute)) << limit;
+    ++tried;
+  }
+  EXPECT_GT(tried, 5u);
+}
+
+// A fold that has fewer vectors than the task will have says so.
+TEST(Learning, ScoresAreOfTheVectorsThereWere) {
+  Compute compute(1);
+  MadeImages images(0);
+  Memory memory(MadeImages::kWide, 200);
+  learn_next(memory, images.next(), wood(0.1), true, compute);
+  TrainingSetBuilder one(MadeImages::kWide, 1 << 24);
+  one.add(images.next());
+  const std::vector<ImageScores> scores = fold_scores(memory, one.view(), wood(0.5), compute);
+  ASSERT_EQ(scores.size(), 1u);
+  EXPECT_EQ(scores[0].vectors, memory.size());
+}
+
+// An image that cannot calibrate is not learned.
+TEST(Learning, OfAStreamIsWholeOrNotAtAll) {
+  Compute compute(1);
+  constexpr std::size_t kRows = 20;
+  const auto patches_at = [&](float most, float last) {
+    Patches patches;
+    patches.vectors = Vectors(kRows, 1);
+    patches.grid_width = kRows;
+    patches.grid_height = 1;
+    patches.input.width = 8 * kRows;
+    patches.input.height = 8;
+    for (std::size_t i = 0; i < kRows; ++i) {
+      patches.vectors.row(i)[0] = i + 1 < kRows ? most : last;
+    }
+    return patches;
+  };
+  float most = 1e16F;  // what a vector may be
+  const auto can = [&](float value) {
+    Memory memory(1, 10);
+    try {
+      memory.learn(patches_at(value, value).vectors.view(), wood(0.05), compute);
+    } catch (const Error&) {
+      return false;
+    }
+    return true;
+  };
+  while (can(most * 1.02F)) most *= 1.02F;
+  Memory memory(1, 10);
+  learn_next(memory, patches_at(most, most), wood(0.05), true, compute);
+  EXPECT_THROW(learn_next(memory, patches_at(1.15F * most, 0), wood(0.05), true, compute), Error);
+  EXPECT_EQ(memory.tasks()[0].images, 1u);
+  EXPECT_EQ(memory.size(), 1u);
 }
 
 // Stopped at any moment, the memory is as before.

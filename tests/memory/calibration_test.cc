@@ -34,7 +34,7 @@ class MemoryCalibration : public naive::MemoryTest {
     file.ints("calibration.task", images);
     file.floats("calibration.scores", 1, scores);
     file.floats("calibration.means", 2, means);
-    return 16 * images.rows + 4 * scores.rows + 4 * kD * means.rows;
+    return 24 * images.rows + 4 * scores.rows + 4 * kD * means.rows;
   }
 };
 
@@ -147,7 +147,7 @@ TEST_F(MemoryCalibration, StatesShowTheDrift) {
   EXPECT_EQ(states[1].score, 0.0f);
 }
 
-// Between two levels scores are interpolated, beyond the last they stay.
+// Between two levels scores are interpolated, beyond the last nothing is known.
 TEST_F(MemoryCalibration, ScoresFollowTheShare) {
   Dice dice(11);
   Memory memory(kD, 64);
@@ -159,15 +159,62 @@ TEST_F(MemoryCalibration, ScoresFollowTheShare) {
   };
   EXPECT_EQ(memory.calibration_scores(0)[0], 1);
   EXPECT_EQ(with(32), 4);
-  EXPECT_EQ(with(5), 4);
+  EXPECT_EQ(with(32), 4);
+  EXPECT_FALSE(memory.shrink(31, naive::crew(0)).threshold(0, 0.05));
+  EXPECT_TRUE(memory.shrink(31, naive::crew(0)).calibration_scores(0).empty());
+  EXPECT_EQ(memory.shrink(31, naive::crew(0)).states()[0].calibrated, 0u);
   EXPECT_NEAR(with(45), 2, 0.05);
   EXPECT_GT(with(60), 1);
   EXPECT_LT(with(60), with(50));
   EXPECT_LT(with(44), with(40));
 }
 
-// The latest of a stream, an even part of a batch; never more than a hundred.
-TEST_F(MemoryCalibration, KeepsTheLatestOrAnEvenPart) {
+// Down to one vector, and no threshold without any.
+TEST_F(MemoryCalibration, ThresholdsFollowToTheLastVector) {
+  Dice dice(14);
+  Memory memory(kD, 64);
+  learn(memory, "a", 0, 1000, dice);
+  Set patches(0, kD);
+  calibrate_single(memory, "a", 0, 30, dice, &patches);
+  for (const std::size_t count : {8u, 4u, 2u, 1u}) {
+    const Memory smaller = memory.shrink(count, naive::crew(0));
+    std::vector<float> now = smaller.distances(patches.view(), naive::crew(0));
+    EXPECT_EQ(smaller.threshold(0, 0.001)->score, *std::max_element(now.begin(), now.end()));
+  }
+  Memory full(kD, 2);
+  for (std::size_t t = 0; t < 5; ++t) {
+    learn(full, std::to_string(t), t, 50, dice);
+    naive::calibrate(full, image(t, 3, dice), std::to_string(t));
+  }
+  for (std::size_t t = 0; t < 5; ++t) {
+    EXPECT_EQ(full.threshold(t, 0.05).has_value(), full.states()[t].vectors > 0) << t;
+  }
+}
+
+// An image that comes again keeps its score, also in a file.
+TEST_F(MemoryCalibration, AnImageIsScoredOnce) {
+  Dice dice(15);
+  Memory memory(kD, 64);
+  learn(memory, "a", 0, 1000, dice);
+  const auto add = [&](std::uint64_t hash, float score) {
+    const ImageScores scores{64, {score}, hash};
+    memory.calibrate("a", std::span(&scores, 1), {}, Memory::Keep::kLatest);
+  };
+  const std::uint64_t high = 0x9000000000000007;
+  add(7, 1);
+  add(high, 2);
+  add(7, 0.1F);
+  add(0, 3);
+  add(0, 4);
+  memory = reopened(memory);
+  add(high, 0.1F);
+  EXPECT_EQ(memory.calibration_scores(0), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(memory.calibrated_images("a"), (std::vector<std::uint64_t>{7, high}));
+}
+
+// The latest of a stream, and of a batch a part that its order has nothing to do with; never more
+// than a hundred.
+TEST_F(MemoryCalibration, KeepsTheLatestOrAPartByChance) {
   Dice dice(12);
   Memory latest(kD, 64);
   learn(latest, "a", 0, 1000, dice);
@@ -182,9 +229,16 @@ TEST_F(MemoryCalibration, KeepsTheLatestOrAnEvenPart) {
   ASSERT_EQ(last.size(), 100u);
   EXPECT_EQ(last.front(), 150);
   EXPECT_EQ(last.back(), 249);
-  const std::vector<float> even = spread.calibration_scores(0);
-  ASSERT_EQ(even.size(), 100u);
-  for (std::size_t i = 1; i < 100; ++i) EXPECT_NEAR(even[i] - even[i - 1], 2.5, 0.6);
+  std::vector<float> part = spread.calibration_scores(0);
+  ASSERT_EQ(part.size(), 100u);
+  EXPECT_TRUE(std::is_sorted(part.begin(), part.end()));
+  EXPECT_NEAR(part[50], 125, 30);
+  std::reverse(scores.begin(), scores.end());
+  Memory other(kD, 64);
+  learn(other, "a", 0, 1000, dice);
+  other.calibrate("a", scores, {}, Memory::Keep::kSpread);
+  std::reverse(part.begin(), part.end());
+  EXPECT_EQ(other.calibration_scores(0), part);
 }
 
 // Scores from when a task had less than half of what it has say too much.
@@ -197,19 +251,19 @@ TEST_F(MemoryCalibration, EarlyScoresOfAGrowingTaskAreLeftOut) {
   memory.calibrate("a", scores, {}, Memory::Keep::kLatest);
   EXPECT_EQ(memory.calibration_scores(0).size(), 32u);
   EXPECT_EQ(memory.calibration_scores(0).front(), 72);
-  // Twenty of them there are to be.
-  Memory few = memory.copy();
-  few.calibrate("a", {}, {}, Memory::Keep::kLatest);
-  Memory other(kD, 64);
-  learn(other, "a", 0, 1000, dice);
-  for (ImageScores& image : scores) image.vectors = 5;
-  other.calibrate("a", scores, {}, Memory::Keep::kLatest);
-  EXPECT_EQ(other.calibration_scores(0).size(), 20u);
+  // Twenty of them there are to be, and where none is newer all count.
+  for (const std::size_t newer : {0u, 10u}) {
+    Memory other(kD, 64);
+    learn(other, "a", 0, 1000, dice);
+    for (std::size_t i = 0; i < 60; ++i) scores[i].vectors = i < 60 - newer ? 5 : 60;
+    other.calibrate("a", scores, {}, Memory::Keep::kLatest);
+    EXPECT_EQ(other.calibration_scores(0).size(), newer == 0 ? 60u : 20u);
+  }
 }
 
 // The budget does not grow with the tasks, and each of many still has what its rate needs.
 TEST_F(MemoryCalibration, KeepsWithinItsBudget) {
-  constexpr std::size_t kBudget = std::size_t{512} << 10;
+  constexpr std::size_t kBudget = std::size_t{1} << 20;
   Memory memory(kD, 4000);
   const std::size_t tasks = naive::slow() ? 20 : 200;
   Dice dice(5);
@@ -249,10 +303,34 @@ TEST_F(MemoryCalibration, KeepsWithinItsBudgetWithMoreTasksThanVectors) {
     const VectorView patches = one.view();
     memory.calibrate(task, std::span(&scores, 1), std::span(&patches, 1), Memory::Keep::kLatest);
   }
-  ASSERT_LE(kept(memory), std::size_t{512} << 10);
+  ASSERT_LE(kept(memory), std::size_t{1} << 20);
   memory.states();
-  EXPECT_TRUE(memory.threshold(0, 0.05));
+  std::size_t known = 0;
+  for (std::size_t t = 0; t < memory.tasks().size(); ++t) {
+    known += memory.threshold(t, 0.05) ? std::size_t{1} : 0;
+  }
+  EXPECT_EQ(known, memory.size());
   memory.recognise(image(1, 3, dice).view());
+}
+
+// A mean that is as large as a task's part of the budget goes, and no score with it.
+TEST_F(MemoryCalibration, ScoresAreNotGivenUpForAMean) {
+  for (const std::size_t wide : {250000u, 270000u}) {  // floats, of a budget of 1 MiB
+    for (const bool scored : {true, false}) {
+      Memory memory(wide, 2);
+      const Set rows = naive::make(Family::kGaussian, 2, wide, 1, 1);
+      memory.learn(rows.view(), how_to("a", 1), naive::crew(0));
+      std::vector<ImageScores> scores;
+      for (std::size_t i = 0; scored && i < 40; ++i) scores.push_back({2, {1, 2}});
+      const VectorView patches = rows.view();
+      const std::vector<VectorView> images(2, patches);
+      memory.calibrate("a", scores, images, Memory::Keep::kLatest);
+      EXPECT_EQ(memory.states()[0].calibrated, scores.size());
+      EXPECT_EQ(memory.recognise(patches).has_value(), wide == 250000);
+      const Memory smaller = memory.shrink(1, naive::crew(0));
+      EXPECT_EQ(smaller.states()[0].calibrated, scores.size());
+    }
+  }
 }
 
 TEST_F(MemoryCalibration, RecognisesTheTask) {
@@ -328,7 +406,7 @@ TEST_F(MemoryCalibration, CallsThatMakeNoSense) {
   for (const ImageScores& wrong :
        {ImageScores{20, {}}, ImageScores{0, {1}}, ImageScores{20, {-1}}, ImageScores{20, {nan}},
         ImageScores{20, {1, nan, 3}}, ImageScores{20, {1, infinity}}, ImageScores{20, {2, 1}},
-        ImageScores{20, std::vector<float>(21, 1)}, ImageScores{std::size_t{1} << 40, {1}}}) {
+        ImageScores{20, std::vector<float>(33, 1)}, ImageScores{std::size_t{1} << 40, {1}}}) {
     expect_error(Error::Kind::kUsage, [&] { calibrate(wrong, patches); });
   }
   const Set wider = naive::make(Family::kGaussian, 5, kD + 300, 1, 1);

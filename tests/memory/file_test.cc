@@ -374,6 +374,12 @@ TEST_F(MemoryFile, OfAnEarlierVersionIsReadAndGoesOn) {
   damaged.text["format"] = "contcore memory 1";
   damaged.write(file);
   expect_refused(file, "no patches");
+  for (const char* name : {"calibration.first", "calibration.score"}) {
+    Content endless = old;
+    endless.arrays[name].at<float>(1) = std::numeric_limits<float>::infinity();
+    endless.write(file);
+    expect_refused(file, name);
+  }
   old.arrays["calibration.image"].at<std::int32_t>(0) = 99;
   old.write(file);
   expect_refused(file, "image 99");
@@ -402,7 +408,13 @@ TEST_F(MemoryFile, WhatDoesNotAgreeIsRefused) {
       {"NaN first score", [&](Content& c) { c.arrays["calibration.first"].at<float>(1) = nan; }},
       {"no vectors", [&](Content& c) { c.arrays["calibration.vectors"].at<std::int32_t>(1) = 0; }},
       {"level -1", [&](Content& c) { c.arrays["calibration.level"].at<std::int32_t>(1) = -1; }},
-      {"level 20", [&](Content& c) { c.arrays["calibration.level"].at<std::int32_t>(1) = 20; }},
+      {"level 32", [&](Content& c) { c.arrays["calibration.level"].at<std::int32_t>(1) = 32; }},
+      {"a hash too few",
+       [&](Content& c) {
+         Array& hash = c.arrays["calibration.hash"];
+         hash.bytes.resize(hash.bytes.size() - 4);
+         --hash.shape[0];
+       }},
       {"an image without scores",
        [&](Content& c) {
          Array& end = c.arrays["calibration.end"];
@@ -489,7 +501,9 @@ TEST_F(MemoryFile, WhatDoesNotAgreeIsRefused) {
     wrongs.emplace_back("no " + key, [k = key](Content& c) { c.text.erase(k); });
   }
   for (const auto& [name, array] : good.arrays) {
-    wrongs.emplace_back("no " + name, [k = name](Content& c) { c.arrays.erase(k); });
+    // Earlier files have no hashes.
+    if (name != "calibration.hash")
+      wrongs.emplace_back("no " + name, [k = name](Content& c) { c.arrays.erase(k); });
     wrongs.emplace_back("another type of " + name, [k = name](Content& c) {
       c.arrays[k].dtype = c.arrays[k].dtype == "F32" ? "I32" : "F32";
     });

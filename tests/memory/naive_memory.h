@@ -280,7 +280,8 @@ inline void calibrate(Memory& memory, const Set& image, const std::string& task)
   ImageScores scores{thinned.vectors, {largest(memory.distances(image.view(), crew(0)))}};
   for (const auto& distances : thinned.distances) scores.scores.push_back(largest(distances));
   const VectorView patches = image.view();
-  memory.calibrate(task, std::span(&scores, 1), std::span(&patches, 1), Memory::Keep::kLatest);
+  const std::size_t known = thinned.vectors > 0 ? 1 : 0;  // of a task without vectors, nothing
+  memory.calibrate(task, std::span(&scores, known), std::span(&patches, 1), Memory::Keep::kLatest);
 }
 
 /// Something to learn.
