@@ -32,8 +32,9 @@ constexpr std::size_t kSpread = 256;
 constexpr std::size_t kFarthestOnline = 32;
 constexpr std::size_t kSpreadOnline = 64;
 // A fold is sampled from every other row and column of patches where no more than this part of them
-// is taken: neighbours overlap.
+// is taken, from every third at the second: neighbours overlap.
 constexpr double kSparse = 1.0 / 16;
+constexpr double kVerySparse = 1.0 / 64;
 constexpr std::size_t kMostStrides = 8;  // that are tried
 
 std::vector<std::uint32_t> farthest(std::span<const float> distances, std::size_t count) {
@@ -116,7 +117,7 @@ std::vector<std::size_t> sparse_rows(const TrainingSet& set, const std::vector<s
 
 std::size_t stride_for(const TrainingSet& set, const LearnHow& how) {
   const std::size_t room = how.memory_limit != 0 ? how.memory_limit / 4 : machine_memory() / 8;
-  std::size_t stride = how.p > kSparse ? 1 : 2;
+  std::size_t stride = how.p > kSparse ? 1 : how.p > kVerySparse ? 2 : 3;
   while (set.features.bytes() / (stride * stride) > room) ++stride;
   return stride;
 }
