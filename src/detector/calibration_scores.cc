@@ -35,6 +35,9 @@ constexpr std::size_t kSpreadOnline = 64;
 // is taken, from every third at the second: neighbours overlap.
 constexpr double kSparse = 1.0 / 16;
 constexpr double kVerySparse = 1.0 / 64;
+// Fewer than these are all looked at: among few patches the rare ones would be missing, which
+// greedy sampling of all of them takes first.
+constexpr std::size_t kManyPatches = 20000;
 constexpr std::size_t kMostStrides = 8;  // that are tried
 
 std::vector<std::uint32_t> farthest(std::span<const float> distances, std::size_t count) {
@@ -118,6 +121,7 @@ std::vector<std::size_t> sparse_rows(const TrainingSet& set, const std::vector<s
 std::size_t stride_for(const TrainingSet& set, const LearnHow& how) {
   const std::size_t room = how.memory_limit != 0 ? how.memory_limit / 4 : machine_memory() / 8;
   std::size_t stride = how.p > kSparse ? 1 : how.p > kVerySparse ? 2 : 3;
+  while (stride > 1 && set.features.rows / (stride * stride) < kManyPatches) --stride;
   while (set.features.bytes() / (stride * stride) > room) ++stride;
   return stride;
 }
