@@ -88,7 +88,7 @@ std::string as_text(const LearnCommand& command, const LearnReport& report, cons
   if (const auto task = memory.find_task(command.options.task)) {
     const auto threshold = memory.threshold(*task, kFalseAlarms);
     text += threshold ? threshold_text(*threshold) + "\n"
-                      : "no threshold yet: too few images; learn more of them\n";
+                      : "no threshold yet: too few different images; learn more of them\n";
   }
   text += fmt::format("peak memory {:.2f} GiB{}\n",
                       static_cast<double>(peak) / static_cast<double>(1U << 30),
