@@ -332,10 +332,23 @@ std::string megabytes(std::size_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) * 1e-6);
 }
 
+// One line for each reason.
 std::string float_text(const std::vector<FloatConvolution>& stay_float) {
-  std::string text;
+  std::vector<std::pair<FloatConvolution, std::size_t>> reasons;  // the first, and how many
   for (const FloatConvolution& one : stay_float) {
-    text += fmt::format("stays float: {}, since {}\n", one.name, one.why);
+    const auto known = std::find_if(reasons.begin(), reasons.end(), [&](const auto& reason) {
+      return reason.first.why == one.why;
+    });
+    if (known != reasons.end()) {
+      ++known->second;
+    } else {
+      reasons.emplace_back(one, 1);
+    }
+  }
+  std::string text;
+  for (const auto& [first, count] : reasons) {
+    const std::string others = count > 1 ? fmt::format(" and {} more", count - 1) : "";
+    text += fmt::format("in float: {}{} ({})\n", first.name, others, first.why);
   }
   return text;
 }

@@ -145,7 +145,23 @@ class OneDnnBuilder {
   Convolution choose(const Step& step);
   void float_conv(const Step& step);
   void bounded_conv(const Step& step);
+  /// What is done to the sums of codes · codes of a convolution: (sum + bias) · factor, the step's
+  /// functions in units of the result, and `last`.
+  struct AfterSums {
+    std::vector<float> factor, bias;
+    float unit = 1;             // the result's scale from the start,
+    std::optional<float> last;  // or at the end, where the functions want numbers
+    std::optional<std::size_t> other;
+    bool other_bytes = false;  // the other summand is added as bytes
+    bool second = false;       // or as floats to a result of bytes
+  };
+  /// Nothing if the step cannot be computed on codes.
+  std::optional<AfterSums> after_sums(const Step& step) const;
   bool integer_conv(const Step& step);
+  bool float_sums_conv(const Step& step, const AfterSums& after);
+  Place codes_as_floats(std::size_t value, const Desc& desc);
+  Place sums_of(const Step& step, const Convolution& description, const Place& source,
+                const std::vector<float>& weights, const char* part);
   bool prefers_blocks() const;
   bool fits_blocks(std::size_t value) const {
     return shape(value).size() == 4 && shape(value)[0] == 1 && shape(value)[1] % kBlock == 0;

@@ -14,6 +14,9 @@
 extern "C" {
 int omp_get_max_threads(void);
 void omp_set_num_threads(int threads);
+int omp_get_num_threads(void);
+int omp_get_thread_num(void);
+void GOMP_parallel(void (*work)(void*), void* data, unsigned threads, unsigned flags);
 }
 
 namespace contcore {
@@ -30,6 +33,20 @@ OpenMpThreads::OpenMpThreads(std::size_t count) : before_(omp_get_max_threads())
   omp_set_num_threads(static_cast<int>(std::clamp<std::size_t>(count, 1, 1024)));
 }
 OpenMpThreads::~OpenMpThreads() { omp_set_num_threads(before_); }
+
+void over_openmp(std::size_t count, const std::function<void(std::size_t, std::size_t)>& work) {
+  struct Parts {
+    std::size_t count;
+    const std::function<void(std::size_t, std::size_t)>& work;
+  } parts{count, work};
+  const auto part = [](void* data) {
+    const auto& all = *static_cast<const Parts*>(data);
+    const auto threads = static_cast<std::size_t>(omp_get_num_threads());
+    const auto i = static_cast<std::size_t>(omp_get_thread_num());
+    all.work(all.count * i / threads, all.count * (i + 1) / threads);
+  };
+  GOMP_parallel(part, &parts, 0, 0);
+}
 
 OneDnnProgram::OneDnnProgram(const Plan& plan, const std::vector<PlanOutput>& outputs,
                              std::size_t threads, const dnnl::engine& engine,

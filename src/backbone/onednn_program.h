@@ -42,6 +42,10 @@ class OpenMpThreads {
   int before_;
 };
 
+/// Calls work(begin, end) for parts of [0, count), one on each of OpenMP's threads. It must not
+/// throw.
+void over_openmp(std::size_t count, const std::function<void(std::size_t, std::size_t)>& work);
+
 class OneDnnProgram : public Program {
  public:
   /// Compiles a fused plan for `threads` threads. `weights` holds those of the graph itself, by

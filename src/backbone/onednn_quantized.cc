@@ -16,8 +16,8 @@ namespace {
 constexpr std::int64_t kMostProducts = (std::int64_t{1} << 31) / (255 * 128) - 1;
 
 // Without AVX-512's VNNI, oneDNN 2.6 adds pairs of products in 16 bits, where they saturate: wrong,
-// without a word. Such a machine computes on floats from the same codes. (Where VNNI comes with
-// AVX2 alone, it has not been tried, and floats are right too.)
+// without a word. Such a machine takes the same sums in floats. (Where VNNI comes with AVX2 alone,
+// it has not been tried, and floats are right too.)
 bool sums_in_32_bits() {
   switch (dnnl::get_effective_cpu_isa()) {
     case dnnl::cpu_isa::avx512_core_vnni:
@@ -134,35 +134,47 @@ OneDnnBuilder::Place OneDnnBuilder::pack_codes(const Step& step, const Desc& to)
   return constant_block(block, to);
 }
 
+std::optional<OneDnnBuilder::AfterSums> OneDnnBuilder::after_sums(const Step& step) const {
+  const std::size_t in = step.in[0];
+  if (step.weights.codes == nullptr || !grid(in)) return std::nullopt;
+  if (step.weights.shape[1] * step.kernel[0] * step.kernel[1] > kMostProducts) return std::nullopt;
+  const auto& levels = grid(step.out);
+  AfterSums after;
+  after.other = summand(step);
+  after.other_bytes = after.other && levels && has_bytes(*after.other);
+  after.second = after.other && levels && !after.other_bytes;
+  const bool at_once = levels && scales_with(step.post_ops) && !after.second;
+  if (levels && !at_once) {
+    if (std::any_of(step.post_ops.begin(), step.post_ops.end(), is_linear_function)) {
+      return std::nullopt;  // oneDNN 2.6 would give the second linear function the first's numbers
+    }
+    after.last = 1 / levels->scale;
+  }
+  if (at_once) after.unit = 1 / levels->scale;
+  after.factor = factors(step, *grid(in));
+  for (float& f : after.factor) f *= after.unit;
+  Step scaled = step;
+  for (float& b : scaled.bias) b *= after.unit;
+  const auto bias = bias_of_sums(scaled, after.factor);
+  if (!bias) return std::nullopt;
+  after.bias = *bias;
+  return after;
+}
+
 // Where the result is bytes and the other summand too, that is added in place; where it is floats,
 // as a second source. A result of floats is added to floats in place.
 bool OneDnnBuilder::integer_conv(const Step& step) {
+  const auto after = after_sums(step);
+  if (!after) return false;
+  if (!sums_in_32_bits()) return float_sums_conv(step, *after);
   const std::size_t in = step.in[0];
-  if (step.weights.codes == nullptr || !grid(in) || !sums_in_32_bits()) return false;
-  if (step.weights.shape[1] * step.kernel[0] * step.kernel[1] > kMostProducts) return false;
   const auto& levels = grid(step.out);
-  const auto other = summand(step);
-  const bool other_bytes = other && levels && has_bytes(*other);
-  const bool second = other && levels && !other_bytes;
-  // In units of the result's scale from the start, or at the end where the functions want numbers.
-  const bool at_once = levels && scales_with(step.post_ops) && !second;
-  if (levels && !at_once &&
-      std::any_of(step.post_ops.begin(), step.post_ops.end(), is_linear_function)) {
-    return false;  // oneDNN 2.6 would give the second linear function the first one's numbers
-  }
-  const float unit = at_once ? 1 / levels->scale : 1;
-  std::vector<float> factor = factors(step, *grid(in));
-  for (float& f : factor) f *= unit;
-  Step scaled = step;
-  for (float& b : scaled.bias) b *= unit;
-  const auto bias = bias_of_sums(scaled, factor);
-  if (!bias) return false;
-
+  const auto& other = after->other;
   const Shape& out = shape(step.out);
   const Desc second_desc(out, kFloat, memory::format_tag::nhwc);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  attributes.set_output_scales(1 << 1, factor);
+  attributes.set_output_scales(1 << 1, after->factor);
   if (grid(in)->zero != 0) attributes.set_zero_points(DNNL_ARG_SRC, 0, {grid(in)->zero});
   if (levels && levels->zero != 0) attributes.set_zero_points(DNNL_ARG_DST, 0, {levels->zero});
   dnnl::post_ops operations;
@@ -171,19 +183,19 @@ bool OneDnnBuilder::integer_conv(const Step& step) {
     if (op.unary) {
       const bool clip = op.unary->kind == Unary::Kind::kClip;
       operations.append_eltwise(1.0f, algorithm_of(op.unary->kind),
-                                clip ? op.unary->alpha * unit : op.unary->alpha,
-                                clip ? op.unary->beta * unit : op.unary->beta);
-    } else if (second) {
+                                clip ? op.unary->alpha * after->unit : op.unary->alpha,
+                                clip ? op.unary->beta * after->unit : op.unary->beta);
+    } else if (after->second) {
       second_at = operations.len();
       operations.append_binary(dnnl::algorithm::binary_add, second_desc);
-    } else if (other_bytes) {
-      operations.append_sum(grid(*other)->scale * unit, grid(*other)->zero, kByte);
+    } else if (after->other_bytes) {
+      operations.append_sum(grid(*other)->scale * after->unit, grid(*other)->zero, kByte);
     } else {
       operations.append_sum(1.0f);
     }
   }
-  if (levels && !at_once) {
-    operations.append_eltwise(1.0f, dnnl::algorithm::eltwise_linear, 1 / levels->scale, 0);
+  if (after->last) {
+    operations.append_eltwise(1.0f, dnnl::algorithm::eltwise_linear, *after->last, 0);
   }
   attributes.set_post_ops(operations);
 
@@ -204,15 +216,15 @@ bool OneDnnBuilder::integer_conv(const Step& step) {
   std::vector<std::pair<int, Place>> places = {
       {DNNL_ARG_SRC, bytes_in_layout(in, found->src_desc())},
       {DNNL_ARG_WEIGHTS, pack_codes(step, found->weights_desc())},
-      {DNNL_ARG_BIAS, constant_vector(*bias)}};
-  if (second) {
+      {DNNL_ARG_BIAS, constant_vector(after->bias)}};
+  if (after->second) {
     places.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(second_at) | DNNL_ARG_SRC_1,
                         in_layout(*other, second_desc));
   }
-  const Place target = other_bytes
+  const Place target = after->other_bytes
                            ? sum_target(*other, bytes_in_layout(*other, found->dst_desc()), step)
-                       : other && !second ? sum_target(*other, found->dst_desc(), step)
-                                          : allocate(found->dst_desc(), step.out);
+                       : other && !after->second ? sum_target(*other, found->dst_desc(), step)
+                                                 : allocate(found->dst_desc(), step.out);
   places.emplace_back(DNNL_ARG_DST, target);
   call(dnnl::convolution_forward(*found), *found, std::move(places),
        what(step) + " " + found->impl_info_str());

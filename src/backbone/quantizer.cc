@@ -36,7 +36,11 @@ namespace {
 constexpr std::int64_t kOpset = 13;  // the first with scales for each channel
 constexpr const char* kOriginKey = "contcore.float.sha256";
 constexpr const char* kFormKey = "contcore.8bit";
-constexpr const char* kForm = "1";  // to be raised when other bytes are made of the same network
+constexpr const char* kForm = "2";  // to be raised when other bytes are made of the same network
+// The image's own levels, whatever it shows: −2.13 … 2.68 holds all that pixels can be (−2.12
+// … 2.64 with ImageNet's mean and deviation), in steps a little larger than a gray level (0.0175).
+constexpr float kImageScale = 1.0f / 53;
+constexpr std::uint8_t kImageZero = 113;
 
 bool is_any(const std::string& op, std::initializer_list<const char*> ops) {
   return std::any_of(ops.begin(), ops.end(), [&](const char* one) { return op == one; });
@@ -169,7 +173,8 @@ ChannelWeights quantize_weights(const Node& node, const Shape& shape,
 struct ConvolutionWork {
   std::size_t node = 0;  // in the graph
   bool eight_bit = false;
-  std::string norm;  // what the batch norm makes; empty: there is none
+  bool of_image = false;  // what it reads is the image itself
+  std::string norm;       // what the batch norm makes; empty: there is none
   std::string norm_name;
   Tensor weights;
   std::vector<float> bias;  // with a batch norm
@@ -190,6 +195,7 @@ struct Quantizer::Work {
   std::vector<std::pair<std::string, std::string>> alike;  // tensors of one scale
   std::vector<FloatConvolution> stay_float;
   std::size_t eight_bit = 0;
+  bool behind_first = false;  // whether a convolution of features is among them
 
   explicit Work(const std::string& bytes);
   void find_convolutions();
@@ -275,7 +281,7 @@ Quantizer::Work::Work(const std::string& bytes) : graph(parse_onnx(bytes.data(),
     for (const std::string& name : graph.nodes[i].inputs) users[name].push_back(i);
   }
   find_convolutions();
-  if (eight_bit > 0) return;
+  if (behind_first) return;
   std::string why;
   if (!stay_float.empty()) {
     why = fmt::format(" ({} stays float: {})", stay_float.front().name, stay_float.front().why);
@@ -288,7 +294,10 @@ std::string Quantizer::Work::why_float(const Node& node) const {
   const Tensor* weights = constant_of(graph, node, 1);
   if (weights == nullptr || weights->shape.size() != 4) return "its weights are not constant";
   const auto input = facts.find(node.inputs[0]);
-  if (input == facts.end() || !input->second.of_conv) return "it reads the image";
+  if (node.inputs[0] == graph.input) return "";
+  if (input == facts.end() || !input->second.of_conv) {
+    return "it reads an image that the network prepares";
+  }
   if (input->second.pooled) return "it reads one number a channel (squeeze and excite)";
   if (!input->second.runnable) return "it lies behind an operator that cannot be run";
   return "";
@@ -302,9 +311,13 @@ void Quantizer::Work::find_convolutions() {
     conv.node = i;
     const std::string why = why_float(node);
     conv.eight_bit = why.empty();
+    conv.of_image = node.inputs[0] == graph.input;
     if (conv.eight_bit) {
       ++eight_bit;
-      need(node.inputs[0]);
+      if (!conv.of_image) {
+        behind_first = true;
+        need(node.inputs[0]);
+      }
     } else {
       stay_float.push_back({shown_name(node), why});
     }
@@ -577,6 +590,7 @@ class PairWriter {
   void add_node(const onnx::NodeProto& node);
   void change_convolution(onnx::NodeProto& node, const ConvolutionWork& conv);
   void add_pair(onnx::NodeProto& maker, int output);
+  const std::string& rounded_image();
   void replace_input(onnx::NodeProto& node, int i, const std::string& name);
 
   const Quantizer::Work& work_;
@@ -584,6 +598,7 @@ class PairWriter {
   std::unordered_set<std::string> paired_;
   std::map<std::string, PairGrid> grids_;  // by group
   std::vector<std::string> displaced_;
+  std::string rounded_image_;  // empty until it is needed
 };
 
 void PairWriter::find_grids(const std::map<std::string, float>& ranges) {
@@ -607,11 +622,29 @@ void PairWriter::replace_input(onnx::NodeProto& node, int i, const std::string& 
   node.set_input(i, name);
 }
 
+// The image behind a pair of its own. It keeps its name, and is read as it is by all but
+// convolutions.
+const std::string& PairWriter::rounded_image() {
+  if (rounded_image_.empty()) {
+    const std::string& image = work_.graph.input;
+    const std::string scale =
+        writer_.constant(image + ".scale", {}, std::vector<float>{kImageScale});
+    const std::string zero =
+        writer_.constant(image + ".zero", {}, std::vector<std::uint8_t>{kImageZero});
+    const std::string bytes = writer_.fresh(image + ".8bit");
+    rounded_image_ = writer_.fresh(image + ".rounded");
+    writer_.add("QuantizeLinear", "", {image, scale, zero}, bytes);
+    writer_.add("DequantizeLinear", "", {bytes, scale, zero}, rounded_image_);
+  }
+  return rounded_image_;
+}
+
 void PairWriter::change_convolution(onnx::NodeProto& node, const ConvolutionWork& conv) {
   const Node& was = work_.graph.nodes[conv.node];
   const std::string name = conv.norm.empty() ? was.outputs[0] : conv.norm;
   const Shape& shape = conv.weights.shape;
   if (conv.eight_bit) {
+    if (conv.of_image) node.set_input(0, rounded_image());
     const ChannelWeights weights = quantize_weights(was, shape, *conv.weights.floats);
     const std::string values = writer_.constant(name + ".weight", shape, weights.values);
     const std::string scales = writer_.constant(name + ".weight.scale", {shape[0]}, weights.scales);

@@ -187,6 +187,22 @@ class MemoryTest(unittest.TestCase):
                 for a, b in zip(arrays[0], other):
                     self.assertTrue(numpy.array_equal(a, b))
 
+    def test_the_same_on_every_processor(self):
+        for way in [], ["--online"]:
+            arrays = []
+            for isa in "ALL", "AVX2", "SSE41":  # with instructions for sums of bytes, and without
+                memory = os.path.join(self.folder, "%s-%d.ccm" % (isa, len(way)))
+                environment = dict(os.environ, ONEDNN_MAX_CPU_ISA=isa)
+                for style in 0, 1:
+                    images, task = self.images(style), "task%d" % style
+                    more = SMALL if style == 0 else []
+                    self.succeed("learn", memory, images, "--task", task, *way, *more, env=environment)
+                names = ["vectors", "radius", "slack", "calibration.scores"]
+                arrays.append([read_array(memory, n) for n in names])
+            for other in arrays[1:]:
+                for a, b in zip(arrays[0], other):
+                    self.assertTrue(numpy.array_equal(a, b))
+
     def test_online_keeps_to_its_capacity(self):
         self.learn(0, "--online", "--capacity", 30)
         self.learn(1, "--online")

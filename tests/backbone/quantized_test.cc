@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backbone/hash.h"
 #include "backbone/naive_graph.h"
 #include "backbone/net.h"
 #include "backbone/onnx_writer.h"
@@ -342,6 +343,57 @@ TEST(QuantizedNetworks, AreTheirTwins) {
     dense = net.add("Concat", {dense, y}, {{"axis", std::int64_t{1}}});
   }
   expect_twin(net.graph(), dense, {0.02f, 8.001, 0.2}, 33, 29);
+}
+
+// The same bits whatever the machine sums with. This runs once with all that it has and once held
+// to AVX2, where there is nothing for sums of bytes; the numbers are those of oneDNN's integer
+// kernels.
+TEST(QuantizedNetworks, HaveTheSameBitsOnEveryMachine) {
+  QuantizedNet net;
+  const Attributes pads = {{"pads", Ints{1, 1, 1, 1}}};
+  std::string x = net.rounded("image", 0.03f, 113);
+  x = net.integer_conv(x, 3, 64, 7, {{"strides", Ints{2, 2}}, {"pads", Ints{3, 3, 3, 3}}});
+  x = net.rounded(net.add("Relu", {x}), 0.02f, 0);
+  x = net.add("MaxPool", {x},
+              {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}});
+  for (int block = 0; block < 3; ++block) {
+    std::string y = net.rounded(net.add("Relu", {net.integer_conv(x, 64, 96, 1)}), 0.02f, 0);
+    y = net.rounded(net.integer_conv(y, 96, 96, 3, pads), 0.02f, 90);  // signed
+    Attributes depthwise = pads;
+    depthwise["group"] = std::int64_t{96};
+    y = net.rounded(
+        net.add("Clip", {net.integer_conv(y, 96, 96, 3, depthwise), net.number(0), net.number(4)}),
+        0.02f, 0);
+    const std::string shortcut = block == 0 ? net.integer_conv(x, 64, 64, 1) : x;
+    x = net.rounded(net.add("Relu", {net.add("Add", {net.integer_conv(y, 96, 64, 1), shortcut})}),
+                    0.02f, 0);
+  }
+  // Sums beyond what a float holds exactly: all weights are large and of one sign.
+  const std::string heavy = net.constant(Tensor::of(
+      {8, 64, 3, 3},
+      [] {
+        Ints codes;
+        for (std::int64_t i = 0; i < 8 * 64 * 9; ++i) codes.push_back(127 - i % 7);
+        return codes;
+      }(),
+      Width::kInt8));
+  const std::string y =
+      net.add("Conv", {x, net.add("DequantizeLinear", {heavy, net.scales({0.01f})})}, pads);
+  net.graph().outputs = {x, net.integer_conv(x, 64, 24, 1), net.rounded(y, 1.7f, 3), y};
+  const TemporaryFile file(net.graph());
+  const Backbone backbone(file.path(), net.graph().outputs);
+  auto runner = backbone.runner();
+  for (const std::size_t threads : {1u, 2u, 3u}) {
+    Compute compute(threads);
+    std::vector<std::string> hashes;
+    for (const FeatureMap& map : runner.run(random_image(41, 38), 41, 38, compute)) {
+      const std::size_t bytes = map.channels * map.height * map.width * sizeof(float);
+      hashes.push_back(
+          hash_of(std::string(reinterpret_cast<const char*>(map.data), bytes)).substr(0, 16));
+    }
+    EXPECT_EQ(hashes, (std::vector<std::string>{"ed6c1267154091eb", "4085378e97f7532d",
+                                                "838c2c98bc951d5f", "a94e5e6ff79323b5"}));
+  }
 }
 
 // Roundings anywhere in random graphs, any of whose tensors may be asked for. One that is left out

@@ -31,7 +31,7 @@ std::string bytes_of(const Graph& graph) { return testing::to_proto(graph).Seria
 std::vector<float> some_image() {
   Random random(3);
   std::vector<float> image(3 * kSide * kSide);
-  for (float& value : image) value = random.gaussian();
+  for (float& value : image) value = std::clamp(random.gaussian(), -2.11f, 2.64f);  // as pixels are
   return image;
 }
 
@@ -94,10 +94,9 @@ std::size_t count_nodes(const Graph& graph, const std::string& op) {
 TEST(Quantizer, PutsPairsWhereConvolutionsRead) {
   const std::string model = bytes_of(residual_net());
   const Quantizer quantizer(model);
-  EXPECT_EQ(quantizer.convolutions(), 4u);
-  ASSERT_EQ(quantizer.stay_float().size(), 2u);
-  EXPECT_NE(quantizer.stay_float()[0].why.find("the image"), std::string::npos);
-  EXPECT_NE(quantizer.stay_float()[1].why.find("squeeze"), std::string::npos);
+  EXPECT_EQ(quantizer.convolutions(), 5u);
+  ASSERT_EQ(quantizer.stay_float().size(), 1u);
+  EXPECT_NE(quantizer.stay_float()[0].why.find("squeeze"), std::string::npos);
   // The pool works on the bytes of what it reads; the sum's result has none: nobody convolves it.
   const std::vector<std::string>& tensors = quantizer.tensors();
   const auto has = [&](const char* name) {
@@ -113,8 +112,13 @@ TEST(Quantizer, PutsPairsWhereConvolutionsRead) {
   const Quantized made = quantized(model);
   const Graph graph = parse_onnx(made.bytes.data(), made.bytes.size());
   EXPECT_EQ(count_nodes(graph, "BatchNormalization"), 0u);
-  EXPECT_EQ(count_nodes(graph, "QuantizeLinear"), tensors.size());
-  EXPECT_EQ(count_nodes(graph, "DequantizeLinear"), tensors.size() + quantizer.convolutions());
+  // And one pair for the image, whose levels are always the same.
+  EXPECT_EQ(count_nodes(graph, "QuantizeLinear"), tensors.size() + 1);
+  EXPECT_EQ(count_nodes(graph, "DequantizeLinear"), tensors.size() + 1 + quantizer.convolutions());
+  const float scale = graph.weights.at("image.scale").floats->front();
+  const auto zero = static_cast<float>(graph.weights.at("image.zero").ints->front());
+  EXPECT_LT((0 - zero) * scale, -0.485f / 0.229f);         // black
+  EXPECT_GT((255 - zero) * scale, (1 - 0.406f) / 0.225f);  // white
   EXPECT_EQ(graph.weights.at("stem.zero").ints->front(), 0);
   EXPECT_EQ(graph.weights.at("bottleneck.zero").ints->front(), 128);
   EXPECT_TRUE(is_quantized(graph));
@@ -167,9 +171,27 @@ TEST(Quantizer, SharesAScaleAcrossAConcatenation) {
   for (const Node& node : graph.nodes) {
     if (node.op == "QuantizeLinear") scale_of[node.inputs[0]] = node.inputs[1];
   }
-  ASSERT_EQ(scale_of.size(), 3u);
+  ASSERT_EQ(scale_of.size(), 4u);
   EXPECT_EQ(scale_of.at("a.float"), scale_of.at("b.float"));
   EXPECT_FLOAT_EQ(graph.weights.at(scale_of.at("a.float")).floats->front(), 0.2f);
+}
+
+// What the network makes of the image before its first convolution is not the image.
+TEST(Quantizer, LeavesAnImageThatTheNetworkPreparesInFloat) {
+  Net net;
+  const std::string prepared = net.add("Mul", {"image", net.number(255)});
+  const std::string x = net.add("Relu", {net.conv(prepared, 3, 8, 1)});
+  net.graph().outputs = {net.add("Add", {net.conv(x, 8, 8, 1), net.conv("image", 3, 8, 1)})};
+  const Quantizer quantizer(bytes_of(net.graph()));
+  EXPECT_EQ(quantizer.convolutions(), 2u);  // that of features, and that of the image itself
+  ASSERT_EQ(quantizer.stay_float().size(), 1u);
+  EXPECT_NE(quantizer.stay_float()[0].why.find("prepares"), std::string::npos);
+  const std::string file = quantizer.file({{x, 1.0f}}, "");
+  const Graph graph = parse_onnx(file.data(), file.size());
+  const auto mul = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                [](const Node& node) { return node.op == "Mul"; });
+  ASSERT_NE(mul, graph.nodes.end());
+  EXPECT_EQ(mul->inputs[0], "image");  // not rounded
 }
 
 TEST(Quantizer, RefusesWhatCannotBe) {
@@ -226,8 +248,8 @@ TEST(Quantizer, BearsZeros) {
 
 TEST(Quantizer, TakesTheBuiltinNetwork) {
   const Quantizer quantizer(onnx_file(builtin_graph()));
-  EXPECT_EQ(quantizer.convolutions(), 14u);
-  EXPECT_EQ(quantizer.stay_float().size(), 1u);
+  EXPECT_EQ(quantizer.convolutions(), 15u);
+  EXPECT_EQ(quantizer.stay_float().size(), 0u);
 }
 
 TEST(Magnitudes, AreCoarse) {
