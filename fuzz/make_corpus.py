@@ -83,7 +83,7 @@ def journal():
 def safetensors(tensors, metadata):
     header, data = {"__metadata__": dict(metadata, sha256="0" * 64)}, b""
     for name, (kind, shape, values) in tensors.items():
-        code = {"F32": "f", "I32": "i"}[kind]
+        code = {"F32": "f", "I32": "i", "U8": "B"}[kind]
         more = struct.pack("<%d%s" % (len(values), code), *values)
         header[name] = {
             "dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(more)],
@@ -95,30 +95,45 @@ def safetensors(tensors, metadata):
     return whole.replace(b"0" * 64, hashlib.sha256(whole).hexdigest().encode(), 1)
 
 
-def memory_file(rule="share", vectors=3, held=2, **more):
+def memory_file(rule="share", vectors=3, held=2, former=False, kind="F32", **more):
     tasks = [
         {"name": name, "images": 5, "patches": 50, "picked": 3, "epsilon": 0.5, "epsilon_hat": 0.25,
          "covering": covering, "learned": "2031-05-04T03:02:01Z"}
         for name, covering in [("bottle", 0.5), ("screw", None)]
     ]  # fmt: skip
     text = {
-        "format": "contcore memory 1", "capacity": "8", "consolidate": rule, "q": "0.75",
-        "greedy_order": "no", "tasks": json.dumps(tasks), "source.backbone": "builtin",
-        "source.resize": "256",
+        "format": "contcore memory 1" if former else "contcore memory 2", "capacity": "8",
+        "consolidate": rule, "q": "0.75", "greedy_order": "no", "tasks": json.dumps(tasks),
+        "source.backbone": "builtin", "source.resize": "256",
     }  # fmt: skip
     text.update(more)
     arrays = {
-        "vectors": ("F32", [vectors, 2], [0.5 * i for i in range(2 * vectors)]),
+        "vectors": (kind, [vectors, 2], [i if kind == "U8" else 0.5 * i for i in range(2 * vectors)]),
         "origin": ("I32", [vectors], [i % 2 for i in range(vectors)]),
         "radius": ("F32", [vectors], [float("inf")] + [1.0] * (vectors - 1) if vectors else []),
         "slack": ("F32", [vectors], [0.25] * vectors),
-        "calibration.means": ("F32", [held, 2], [1.0] * (2 * held)),
+        "calibration.means": (kind, [held, 2], [1] * (2 * held)),
         "calibration.task": ("I32", [held], [i % 2 for i in range(held)]),
         "calibration.first": ("F32", [held], [1.0] * held),
-        "calibration.score": ("F32", [held], [2.0] * held),
-        "calibration.patches": ("F32", [held, 2], [3.0] * (2 * held)),
-        "calibration.image": ("I32", [held], list(range(held))),
     }
+    if former:
+        arrays.update({
+            "calibration.score": ("F32", [held], [2.0] * held),
+            "calibration.patches": ("F32", [held, 2], [3.0] * (2 * held)),
+            "calibration.image": ("I32", [held], list(range(held))),
+        })  # fmt: skip
+    else:
+        arrays.update({
+            "calibration.vectors": ("I32", [held], [4] * held),
+            "calibration.level": ("I32", [held], [0] * held),
+            "calibration.end": ("I32", [held], [2 * i + 2 for i in range(held)]),
+            "calibration.scores": ("F32", [2 * held], [1.0, 2.0] * held),
+            "calibration.hash": ("I32", [2 * held], [5 + i for i in range(2 * held)]),
+            "calibration.mean_of": ("I32", [held], [i % 2 for i in range(held)]),
+            "learned.hash": ("I32", [held], [3 + i for i in range(held)]),
+            "learned.end": ("I32", [held], [i + 1 for i in range(held)]),
+            "learned.limit": ("I32", [held], [-1] * held),
+        })  # fmt: skip
     return safetensors(arrays, text)
 
 
@@ -128,17 +143,23 @@ def memory():
     save("memory", "empty", memory_file(vectors=0, held=0, tasks="[]"))
     save("memory", "no_calibration", memory_file(held=0))
     save("memory", "cut", memory_file()[:-5])
+    save("memory", "bytes", memory_file(kind="U8"))
+    save("memory", "former", memory_file(former=True))
     record = '{"name":"%s","images":1,"patches":9,"picked":2,"epsilon":1,"epsilon_hat":1,'
     record += '"covering":%s,"learned":"x"}'
     one, two = record % ("bottle", "1"), record % ("screw", "null")
     for rule in ["share", "paper"]:
         for name, sizes, tasks in [
-            ("one", [2, 2, 1, 1, 0, 0], "[%s]" % one),
-            ("two", [3, 2, 2, 2, 0, 0], "[%s,%s]" % (one, two)),
-            ("empty", [0, 3, 0, 0, 0, 0], "[]"),
+            ("one", [2, 2, 1, 1, 0, 0, 1], "[%s]" % one),
+            ("two", [3, 2, 2, 2, 0, 0, 1], "[%s,%s]" % (one, two)),
+            ("empty", [0, 3, 0, 0, 0, 0, 0], "[]"),
+            ("bytes", [2, 2, 0, 0, 0, 0, 2], "[%s]" % one),
+            ("now", [2, 2, 1, 1, 0, 0, 0], "[%s]" % one),
         ]:
             texts = "\0".join(["4", "0.75", rule, "yes", tasks]) + "\0"
             numbers = struct.pack("<7i", 0, 1, 1, 0, 1, 0, 1) if name == "two" else b""
+            if name == "now":  # origin, task, vectors, level, end, hash, mean_of, learned
+                numbers = struct.pack("<12i", 0, 0, 0, 3, 0, 1, 5, 6, 0, 1, -1, 4)
             save("memory_parts", name + "_" + rule, bytes(sizes) + texts.encode() + numbers)
     save("safetensors", "two", safetensors(
         {"a": ("F32", [2, 2], [1, 2, 3, 4]), "b": ("I32", [3], [1, 2, 3])}, {"x": "y"}))

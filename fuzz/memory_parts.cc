@@ -1,6 +1,6 @@
 // Memories whose frame is sound and whose arrays and texts are anything: what the bytes of
-// fuzz/memory.cc seldom come to. The input: eight bytes of sizes, then texts that end at a byte 0,
-// then the numbers.
+// fuzz/memory.cc seldom come to. The input: seven bytes of sizes and kinds, then texts that end at
+// a byte 0, then the numbers.
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -27,7 +27,8 @@ class File {
     std::size_t count = 1;
     for (const std::size_t n : shape) count *= n;
     const std::size_t begin = data_.size();
-    for (std::size_t i = 0; i < 4 * count; ++i) data_.push_back(next(type, i % 4));
+    const std::size_t each = type[0] == 'U' ? 1 : 4;
+    for (std::size_t i = 0; i < each * count; ++i) data_.push_back(next(type, i % each));
     header_[name] = {{"dtype", type}, {"shape", shape}, {"data_offsets", {begin, data_.size()}}};
   }
 
@@ -74,6 +75,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto count = [&input] { return static_cast<std::size_t>(fuzz::take(input) % 8); };
   const std::size_t n = count(), d = count(), held = count(), patches = count();
   const std::size_t other_n = count(), other_held = count();
+  // Of both versions, and of floats or bytes.
+  const std::uint8_t kinds = fuzz::take(input);
+  const bool former = kinds % 2 == 1;
+  const char* numbers = kinds / 2 % 2 == 1 ? "U8" : "F32";
   const std::size_t rows = other_n == 0 ? n : other_n;  // mostly they agree
   const std::size_t more = other_held == 0 ? held : other_held;
   std::map<std::string, std::string> texts;
@@ -81,18 +86,30 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     texts[name] = take_text(input);
   }
   File parts(input);
-  parts.text("format", "contcore memory 1");
+  parts.text("format", former ? "contcore memory 1" : "contcore memory 2");
   for (const auto& [name, value] : texts) parts.text(name, value);
   parts.array("origin", "I32", {rows});
   parts.array("calibration.task", "I32", {held});
-  parts.array("calibration.image", "I32", {patches});
-  parts.array("vectors", "F32", {n, d});
+  if (former) {
+    parts.array("calibration.image", "I32", {patches});
+    parts.array("calibration.score", "F32", {held});
+    parts.array("calibration.patches", "F32", {patches, d});
+  } else {
+    for (const char* name : {"vectors", "level", "end"}) {
+      parts.array(std::string("calibration.") + name, "I32", {held});
+    }
+    parts.array("calibration.hash", "I32", {2 * held});
+    parts.array("calibration.mean_of", "I32", {more});
+    parts.array("learned.end", "I32", {held});
+    parts.array("learned.limit", "I32", {more});
+    parts.array("learned.hash", "I32", {patches});
+    parts.array("calibration.scores", "F32", {patches});
+  }
   parts.array("radius", "F32", {rows});
   parts.array("slack", "F32", {n});
-  parts.array("calibration.means", "F32", {held, d});
   parts.array("calibration.first", "F32", {more});
-  parts.array("calibration.score", "F32", {held});
-  parts.array("calibration.patches", "F32", {patches, d});
+  parts.array("vectors", numbers, {n, d});
+  parts.array("calibration.means", former ? "F32" : numbers, {former ? held : more, d});
   static fuzz::MemoryFile file;
   const std::vector<std::uint8_t> bytes = parts.bytes();
   fuzz::taken([&] { fuzz::use(Memory::open(file.holding(bytes)), learn); });

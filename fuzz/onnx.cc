@@ -1,6 +1,7 @@
-// ONNX files: read, applied, shaped, and run if that is little work.
+// ONNX files: read, brought to 8 bits, applied, shaped, and run if that is little work.
 #include "backbone/onnx.h"
 
+#include "backbone/quantizer.h"
 #include "contcore/backbone.h"
 #include "fuzz.h"
 
@@ -24,6 +25,14 @@ bool is_small(const BackboneInfo& info) {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   // Most inputs end here, without a file.
   if (!fuzz::taken([&] { parse_onnx(data, size); })) return 0;
+  // Brought to 8 bits, where it can be, it is a network again.
+  fuzz::taken([&] {
+    const Quantizer quantizer(std::string(reinterpret_cast<const char*>(data), size));
+    std::map<std::string, float> ranges;
+    for (const std::string& tensor : quantizer.tensors()) ranges[tensor] = 1;
+    const std::string file = quantizer.file(ranges, "");
+    fuzz::expect(is_quantized(parse_onnx(file.data(), file.size())));
+  });
   static fuzz::MemoryFile file;
   fuzz::taken([&] {
     const Backbone backbone(file.holding({data, size}));

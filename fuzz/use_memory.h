@@ -22,9 +22,14 @@ inline void use(Memory memory, bool learn) {
   }
   if (memory.dimension() > 64) return;
   static Compute compute(1);
-  Vectors patches(3, memory.dimension());
+  const bool bytes = memory.scalar() == Scalar::kUint8;
+  Vectors patches(3, memory.dimension(), memory.scalar());
   for (std::size_t i = 0; i < 3 * memory.dimension(); ++i) {
-    patches.data()[i] = static_cast<float>(i) / 7;
+    if (bytes) {
+      patches.byte_data()[i] = static_cast<std::uint8_t>(37 * i);
+    } else {
+      patches.data()[i] = static_cast<float>(i) / 7;
+    }
   }
   memory.recognise(patches.view());
   if (memory.size() > 1) {
@@ -40,6 +45,13 @@ inline void use(Memory memory, bool learn) {
     memory.learn_online(patches.view(), how, compute);
     memory.learn(patches.view(), how, compute);
     expect(memory.size() > 0 && memory.size() <= memory.capacity());
+    const ImageScores scores{memory.size(), {1, 2}, 7};
+    const VectorView image = patches.view();
+    const std::uint64_t learned = 7;
+    memory.calibrate("bottle", std::span(&scores, 1), std::span(&image, 1), Memory::Keep::kLatest,
+                     std::span(&learned, 1));
+    expect(!memory.is_new("bottle", 7));
+    Memory::merge(memory, memory.copy(), memory.capacity(), compute);
   });
 }
 

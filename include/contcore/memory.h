@@ -164,19 +164,22 @@ class Memory {
   /// already keeps its score); and keeps the mean patch of some
   /// images, to recognise the task by. At most 100 images and 32 means of a task are kept: a
   /// part of old and new that does not hang on their order, or the latest; and fewer when all tasks
-  /// would take more than a tenth of the memory's bytes, or 1 MiB. The memory is as before if this
-  /// throws: Error kUsage for a task that is not there and scores that are none, kInput for patches
-  /// that cannot be.
+  /// would take more than a tenth of the memory's bytes, or 1 MiB. `learned` tells all images that
+  /// were learned, scored or not (ImageScores::image). The memory is as before if this throws:
+  /// Error kUsage for a task that is not there and scores that are none, kInput for patches that
+  /// cannot be.
   enum class Keep { kSpread, kLatest };
   void calibrate(const std::string& task, std::span<const ImageScores> scores,
-                 std::span<const VectorView> images, Keep keep);
+                 std::span<const VectorView> images, Keep keep,
+                 std::span<const std::uint64_t> learned = {});
 
   /// Throws what calibrating with this image would.
   void check_image(const std::string& task, VectorView patches) const;
 
   // For whoever scores images to calibrate with (detector/calibration_scores.h).
-  /// ImageScores::image of those that a task is calibrated with, as far as known.
-  std::vector<std::uint64_t> calibrated_images(const std::string& task) const;
+  /// Whether it is certain that a task has not learned the image (ImageScores::image): others would
+  /// score too little.
+  bool is_new(const std::string& task, std::uint64_t image) const;
   /// Vectors that a task has when it has taken so many picks.
   std::size_t vectors_after(const std::string& task, std::size_t picks) const;
   /// What the expansion of a task starts from, in the order that smaller shares leave it the first

@@ -126,13 +126,6 @@ std::size_t stride_for(const TrainingSet& set, const LearnHow& how) {
   return stride;
 }
 
-std::vector<std::uint64_t> hashes_of(const TrainingSet& set, Compute& compute) {
-  std::vector<std::uint64_t> hashes(set.images.size());
-  compute.threads().run(hashes.size(),
-                        [&](std::size_t i, std::size_t) { hashes[i] = hash_of(set.image(i)); });
-  return hashes;
-}
-
 bool is_in(const std::vector<std::uint64_t>& hashes, std::uint64_t hash) {
   return std::find(hashes.begin(), hashes.end(), hash) != hashes.end();
 }
@@ -225,13 +218,19 @@ FoldMemory fold_memory(const Memory& memory, const TrainingSet& set,
 
 }  // namespace
 
+std::vector<std::uint64_t> hashes_of(const TrainingSet& set, Compute& compute) {
+  std::vector<std::uint64_t> hashes(set.images.size());
+  compute.threads().run(hashes.size(),
+                        [&](std::size_t i, std::size_t) { hashes[i] = hash_of(set.image(i)); });
+  return hashes;
+}
+
 std::vector<ImageScores> fold_scores(const Memory& memory, const TrainingSet& set,
-                                     const LearnHow& how, Compute& compute) {
-  const std::vector<std::uint64_t> hashes = hashes_of(set, compute);
+                                     const std::vector<std::uint64_t>& hashes, const LearnHow& how,
+                                     Compute& compute) {
   const std::vector<std::size_t> chosen = to_score(hashes);
   const std::size_t folds = std::min(kFolds, chosen.size());
   const Score score = score_of(memory.source);
-  const std::vector<std::uint64_t> known = memory.calibrated_images(how.task);
   const Memory::Base base = memory.base_of(how.task);
   const std::size_t vectors = memory.vectors_after(how.task, picks_of(how.p, set.features.rows));
   std::vector<ImageScores> result(chosen.size());
@@ -239,8 +238,8 @@ std::vector<ImageScores> fold_scores(const Memory& memory, const TrainingSet& se
     std::vector<std::size_t> scored;  // numbers among the chosen
     std::vector<std::uint64_t> left_out;
     for (std::size_t k = fold; k < chosen.size(); k += folds) {
-      // One that was learned would score too little; it keeps its score.
-      if (is_in(known, hashes[chosen[k]])) continue;
+      // One that was learned would score too little; it keeps its score, if it has one.
+      if (!memory.is_new(how.task, hashes[chosen[k]])) continue;
       scored.push_back(k);
       left_out.push_back(hashes[chosen[k]]);
     }

@@ -18,7 +18,11 @@ namespace contcore {
 /// hundred images are scored, evenly chosen. None of a first image alone. Throws as Memory::learn
 /// does; the memory is not changed.
 std::vector<ImageScores> fold_scores(const Memory& memory, const TrainingSet& set,
-                                     const LearnHow& how, Compute& compute);
+                                     const std::vector<std::uint64_t>& hashes, const LearnHow& how,
+                                     Compute& compute);
+
+/// What tells the images from each other and from others (ImageScores::image).
+std::vector<std::uint64_t> hashes_of(const TrainingSet& set, Compute& compute);
 
 /// Of an image that is about to be learned, given the distances of its patches to what its task
 /// has.

@@ -30,27 +30,25 @@ void learn_task(Memory& memory, const TrainingSet& set, LearnHow how, Compute& c
   memory.check_learn(set.features, how);  // before the folds, which take long
   const Progress whole = how.progress;
   how.progress = part_of(whole, 0.0, kFoldsShare);
-  const std::vector<ImageScores> scores = fold_scores(memory, set, how, compute);
+  const std::vector<std::uint64_t> hashes = hashes_of(set, compute);
+  const std::vector<ImageScores> scores = fold_scores(memory, set, hashes, how, compute);
   how.progress = part_of(whole, kFoldsShare, 1.0);
   memory.learn(set.features, how, compute);
   std::vector<VectorView> some;  // to recognise the task by
   const std::size_t count = std::min(set.images.size(), Calibration::kMostMeans);
   for (std::size_t k = 0; k < count; ++k) some.push_back(set.image(k * set.images.size() / count));
-  memory.calibrate(how.task, scores, some, Memory::Keep::kSpread);
+  memory.calibrate(how.task, scores, some, Memory::Keep::kSpread, hashes);
 }
 
 void learn_next(Memory& memory, const Patches& patches, const LearnHow& how, bool calibrates,
                 Compute& compute) {
   const VectorView vectors = patches.vectors.view();
-  if (!calibrates) return memory.learn_online(vectors, how, compute);
   memory.check_learn(vectors, how);
   memory.check_image(how.task, vectors);  // what is learned can be calibrated with
   std::vector<ImageScores> scores;
   LearnHow scored = how;
   const std::uint64_t hash = hash_of(vectors);
-  const std::vector<std::uint64_t> known = memory.calibrated_images(how.task);
-  // One that was learned would score too little; it keeps its score.
-  if (std::find(known.begin(), known.end(), hash) == known.end()) {
+  if (calibrates && memory.is_new(how.task, hash)) {
     scored.before = [&](std::span<const float> distances) {
       ImageScores next = next_scores(memory, patches, how.task, distances, compute);
       next.image = hash;
@@ -58,7 +56,8 @@ void learn_next(Memory& memory, const Patches& patches, const LearnHow& how, boo
     };
   }
   memory.learn_online(vectors, scored, compute);
-  memory.calibrate(how.task, scores, std::span(&vectors, 1), Memory::Keep::kLatest);
+  const std::span<const VectorView> to_know(&vectors, calibrates ? 1 : 0);
+  memory.calibrate(how.task, scores, to_know, Memory::Keep::kLatest, std::span(&hash, 1));
 }
 
 }  // namespace contcore

@@ -49,11 +49,6 @@ CalibratedImage checked(const ImageScores& image, const std::string& task) {
   return {static_cast<std::uint32_t>(image.vectors), 0, image.scores[0], image.scores, image.image};
 }
 
-bool is_among(const std::vector<CalibratedImage>& images, std::uint64_t hash) {
-  return hash != 0 && std::any_of(images.begin(), images.end(),
-                                  [&](const CalibratedImage& image) { return image.hash == hash; });
-}
-
 std::vector<float> checked_mean(VectorView patches, const Memory& memory, const std::string& task) {
   if (patches.cols != memory.dimension() || patches.rows == 0) {
     throw Error(Error::Kind::kInput,
@@ -106,14 +101,11 @@ void Memory::State::score_kept_patches(Compute& compute) {
   }
 }
 
-std::vector<std::uint64_t> Memory::calibrated_images(const std::string& task) const {
-  std::vector<std::uint64_t> hashes;
+bool Memory::is_new(const std::string& task, std::uint64_t image) const {
   const std::optional<std::size_t> known = find_task(task);
-  if (!known || *known >= state_->calibration.tasks.size()) return hashes;
-  for (const CalibratedImage& image : state_->calibration.tasks[*known].images) {
-    if (image.hash != 0) hashes.push_back(image.hash);
-  }
-  return hashes;
+  if (!known || *known >= state_->calibration.tasks.size()) return true;
+  const TaskCalibration& own = state_->calibration.tasks[*known];
+  return own.learned.is_new(image) && !is_among(own.images, image);
 }
 
 void Memory::check_image(const std::string& task, VectorView patches) const {
@@ -147,7 +139,8 @@ Memory::Thinned Memory::thinned(VectorView patches, const std::string& task,
 }
 
 void Memory::calibrate(const std::string& task, std::span<const ImageScores> scores,
-                       std::span<const VectorView> images, Keep keep) {
+                       std::span<const VectorView> images, Keep keep,
+                       std::span<const std::uint64_t> learned) {
   const std::optional<std::size_t> known = find_task(task);
   if (!known) throw Error(Error::Kind::kUsage, fmt::format("task '{}' was not learned", task));
   TaskCalibration more;
@@ -166,7 +159,9 @@ void Memory::calibrate(const std::string& task, std::span<const ImageScores> sco
   TaskCalibration& own = state_->calibration.of(*known);
   own.images.reserve(own.images.size() + more.images.size());
   own.means.reserve(own.means.size() + more.means.size());
+  LearnedImages all_learned = LearnedImages::joined(own.learned, LearnedImages::of(learned));
   // From here on nothing throws.
+  std::swap(own.learned, all_learned);
   for (CalibratedImage& image : more.images) {
     if (!is_among(own.images, image.hash)) own.images.push_back(std::move(image));
   }
@@ -250,7 +245,7 @@ std::vector<TaskState> Memory::states() const {
       first.push_back(image.first);
       now.push_back(image.score_at(vectors[t]));
     }
-    states[t].calibrated = now.size();
+    states[t].calibrated = state_->calibration.tasks[t].scores(vectors[t]).size();
     states[t].first_score = median(std::move(first));
     states[t].score = median(std::move(now));
   }

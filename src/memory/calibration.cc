@@ -16,9 +16,11 @@ namespace contcore {
 namespace {
 
 constexpr std::size_t kFewImages = 20;  // a rate of 5 % needs 19
+constexpr std::size_t kFewLearned = 256;
 
 // What an image takes in a file, beside its scores.
-constexpr std::size_t kImageBytes = 24;
+constexpr std::size_t kImageBytes = 28;
+constexpr std::size_t kHashBytes = 4;
 
 std::size_t level_size(std::size_t vectors, std::size_t level) {
   return static_cast<std::size_t>(static_cast<double>(vectors) *
@@ -155,11 +157,52 @@ float CalibratedImage::score_at(std::size_t vectors_now) const {
   return scores[at] + part * (scores[at + 1] - scores[at]);
 }
 
-std::size_t TaskCalibration::bytes(std::size_t number) const {
+std::size_t TaskCalibration::image_bytes() const {
   std::size_t all = 0;
   for (const CalibratedImage& image : images) all += kImageBytes + 4 * image.scores.size();
-  for (const std::vector<float>& mean : means) all += number * mean.size();
   return all;
+}
+
+std::size_t TaskCalibration::bytes(std::size_t number) const {
+  std::size_t all = image_bytes();
+  for (const std::vector<float>& mean : means) all += number * mean.size();
+  return all + kHashBytes * learned.hashes.size();
+}
+
+bool is_among(const std::vector<CalibratedImage>& images, std::uint64_t hash) {
+  return hash != 0 && std::any_of(images.begin(), images.end(),
+                                  [&](const CalibratedImage& image) { return image.hash == hash; });
+}
+
+bool LearnedImages::is_new(std::uint64_t hash) const {
+  const auto upper = static_cast<std::uint32_t>(hash >> 32);
+  return upper < limit && !std::binary_search(hashes.begin(), hashes.end(), upper);
+}
+
+void LearnedImages::keep(std::size_t most) noexcept {
+  if (hashes.size() <= most) return;
+  limit = hashes[most];
+  hashes.resize(most);
+}
+
+LearnedImages LearnedImages::joined(const LearnedImages& a, const LearnedImages& b) {
+  LearnedImages both;
+  both.limit = std::min(a.limit, b.limit);
+  std::set_union(a.hashes.begin(), a.hashes.end(), b.hashes.begin(), b.hashes.end(),
+                 std::back_inserter(both.hashes));
+  std::erase_if(both.hashes, [&](std::uint32_t hash) { return hash >= both.limit; });
+  both.keep(Calibration::kMostLearned);
+  return both;
+}
+
+LearnedImages LearnedImages::of(std::span<const std::uint64_t> hashes) {
+  LearnedImages images;
+  for (const std::uint64_t hash : hashes) {
+    images.hashes.push_back(static_cast<std::uint32_t>(hash >> 32));
+  }
+  std::sort(images.hashes.begin(), images.hashes.end());
+  images.hashes.erase(std::unique(images.hashes.begin(), images.hashes.end()), images.hashes.end());
+  return images;
 }
 
 std::vector<float> TaskCalibration::scores(std::size_t vectors) const {
@@ -186,6 +229,7 @@ Calibration Calibration::copy() const {
     TaskCalibration& same = other.tasks.emplace_back();
     same.images = task.images;
     same.means = task.means;
+    same.learned = task.learned;
     for (const Vectors& patches : task.patches) {
       same.patches.emplace_back(patches.rows(), patches.cols(), patches.scalar());
       same.patches.back().set_rows(0, patches.view());
@@ -220,8 +264,14 @@ void choose_images(std::vector<CalibratedImage>& images, std::size_t most) noexc
 void Calibration::trim(std::size_t budget, std::size_t number,
                        std::span<const std::size_t> vectors) noexcept {
   const std::size_t share = budget / std::max<std::size_t>(1, vectors.size());
+  std::size_t mean = 0;  // bytes of one
+  for (const TaskCalibration& task : tasks) {
+    if (!task.means.empty()) mean = number * task.means.front().size();
+  }
+  const bool room_for_means = mean + kFewImages * (kImageBytes + 4 * kMostLevels) <= share;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     TaskCalibration& task = tasks[t];
+    if (!room_for_means) task.means.clear();
     if (task.bytes(number) <= share) continue;
     for (CalibratedImage& image : task.images) {
       // The last level that is not below what the task has, and all that are.
@@ -233,16 +283,27 @@ void Calibration::trim(std::size_t budget, std::size_t number,
         ++image.level;
       }
     }
-    const std::size_t scores = task.bytes(0);
-    if (!task.means.empty()) {
-      const std::size_t mean = (task.bytes(number) - scores) / task.means.size();
-      const std::size_t room = share - std::min(share, scores);
-      thin_out(task.means, mean > 0 ? room / mean : task.means.size());
+    const auto over = [&] {
+      const std::size_t now = task.bytes(number);
+      return now - std::min(now, share);
+    };
+    if (mean > 0) {
+      const std::size_t fewer = std::min(task.means.size(), (over() + mean - 1) / mean);
+      thin_out(task.means, std::max<std::size_t>(1, task.means.size() - fewer));
     }
-    if (scores > share) choose_images(task.images, task.images.size() * share / scores);
-    while (!task.images.empty() && task.bytes(number) > share) {
-      task.images.erase(task.images.begin());
+    const auto keep_learned = [&](std::size_t least) {
+      const std::size_t has = task.learned.hashes.size();
+      const std::size_t fewer = std::min(has, (over() + kHashBytes - 1) / kHashBytes);
+      task.learned.keep(std::max(std::min(has, least), has - fewer));
+    };
+    keep_learned(kFewLearned);
+    const std::size_t others = task.bytes(number) - task.image_bytes();
+    const std::size_t room = share - std::min(share, others);
+    if (task.image_bytes() > room) {
+      choose_images(task.images, task.images.size() * room / task.image_bytes());
     }
+    while (!task.images.empty() && over() > 0) task.images.erase(task.images.begin());
+    keep_learned(0);
   }
 }
 

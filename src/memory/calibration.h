@@ -50,15 +50,36 @@ struct CalibratedImage {
   float score_at(std::size_t vectors_now) const;
 };
 
+/// Which images a task has learned: the smallest of their hashes (the upper halves), so that of
+/// images with a hash below a limit it is known for certain. The limit falls as images come.
+struct LearnedImages {
+  std::vector<std::uint32_t> hashes;  ///< sorted, each once, all below the limit
+  std::uint32_t limit = ~std::uint32_t{0};
+
+  /// Whether it is certain that the image was not learned. Of a stream without end ever fewer
+  /// images are, but those that are come evenly from all that is new in it.
+  bool is_new(std::uint64_t hash) const;
+  /// Lets go of all but the smallest.
+  void keep(std::size_t most) noexcept;
+  /// What two know together.
+  static LearnedImages joined(const LearnedImages& a, const LearnedImages& b);
+  static LearnedImages of(std::span<const std::uint64_t> hashes);
+};
+
+/// Whether an image of that hash is among them.
+bool is_among(const std::vector<CalibratedImage>& images, std::uint64_t hash);
+
 struct TaskCalibration {
   std::vector<CalibratedImage> images;  ///< the latest last
   std::vector<std::vector<float>> means;
+  LearnedImages learned;
   /// Of a memory of an earlier version: patches of each image, to be scored when the task is left
   /// with fewer vectors. Empty otherwise.
   std::vector<Vectors> patches;
 
   /// In a file, with so many bytes for a number of a mean.
   std::size_t bytes(std::size_t number) const;
+  std::size_t image_bytes() const;
   /// Its images' scores with so many vectors, as far as known. Those scored with less than half of
   /// what others were say too much, and are left out while there are others.
   std::vector<float> scores(std::size_t vectors) const;
@@ -71,6 +92,7 @@ class Calibration {
  public:
   static constexpr std::size_t kMostImages = 100;  // of a task
   static constexpr std::size_t kMostMeans = 32;
+  static constexpr std::size_t kMostLearned = 1000;
 
   /// Bytes that may be kept in all, beside a memory of so many.
   static std::size_t budget(std::size_t memory_bytes);
@@ -83,8 +105,9 @@ class Calibration {
   bool has_patches() const;
 
   /// Lets go of what is over the budget: tasks share it evenly. Levels above what a task has go
-  /// first, then means (a score is never given up for one), then images, evenly. `vectors` are the
-  /// tasks' now.
+  /// first, then means but for one, then hashes, then images. Where there is not even room for one
+  /// mean and the scores that a rate needs, no task keeps one: an image would be taken for one of
+  /// those that have. `vectors` are the tasks' now.
   void trim(std::size_t budget, std::size_t number, std::span<const std::size_t> vectors) noexcept;
 
   std::optional<Threshold> threshold(std::size_t task, std::size_t vectors,

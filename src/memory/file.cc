@@ -10,9 +10,12 @@
 //   calibration.level    I32 h       the level of its first score below, and
 //   calibration.end      I32 h       the place behind its last
 //   calibration.scores   F32 s       with 2^(-level / 2) of those vectors, level after level
-//   calibration.hash     I32 2 h     a hash of its features, the lower half first; it may be
-//   missing calibration.means    F32 k × D   mean patches of images, or U8 as the vectors are,
+//   calibration.hash     I32 2 h     a hash of its features, the lower half first
+//   calibration.means    F32 k × D   mean patches of images, or U8 as the vectors are,
 //   calibration.mean_of  I32 k       and the task of each
+//   learned.hash         I32 l       of learned images the smallest hashes, their upper halves,
+//   learned.end          I32 t       of each task: the place behind its last, and
+//   learned.limit        I32 t       the limit below which there are all; unsigned, as the hashes
 //
 // and this text: "format", "capacity", "consolidate", "q", "greedy_order", "tasks" (a JSON list),
 // "journal" (memory/journal.h) where lessons came from one, and one entry "source.NAME" for all
@@ -26,6 +29,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -120,6 +124,9 @@ struct CalibrationArrays {
   std::vector<std::int32_t> hash;
   std::vector<float> means;
   std::vector<std::int32_t> mean_of;
+  std::vector<std::int32_t> learned_hash;
+  std::vector<std::int32_t> learned_end;
+  std::vector<std::int32_t> learned_limit;
 };
 
 CalibrationArrays flatten(const Calibration& calibration) {
@@ -140,6 +147,12 @@ CalibrationArrays flatten(const Calibration& calibration) {
       out.means.insert(out.means.end(), mean.begin(), mean.end());
       out.mean_of.push_back(task);
     }
+    const LearnedImages& learned = calibration.tasks[t].learned;
+    for (const std::uint32_t hash : learned.hashes) {
+      out.learned_hash.push_back(static_cast<std::int32_t>(hash));
+    }
+    out.learned_end.push_back(static_cast<std::int32_t>(out.learned_hash.size()));
+    out.learned_limit.push_back(static_cast<std::int32_t>(learned.limit));
   }
   return out;
 }
@@ -251,10 +264,9 @@ class Reader {
     }
     return {values.begin(), values.end()};
   }
-  /// Of so many images; none where the file has no hashes.
+  /// Of so many images.
   std::vector<std::uint64_t> hashes(const std::string& name, std::size_t images) const {
     std::vector<std::uint64_t> out(images, 0);
-    if (!file_.has(name)) return out;
     Safetensors::Shape shape;
     const std::span<const std::int32_t> halves = file_.ints(name, shape);
     if (shape.rows != 2 * images) wrong(name);
@@ -263,6 +275,11 @@ class Reader {
                static_cast<std::uint32_t>(halves[2 * i]);
     }
     return out;
+  }
+  std::vector<std::uint32_t> unsigned_numbers(const std::string& name) const {
+    Safetensors::Shape shape;
+    const std::span<const std::int32_t> values = file_.ints(name, shape);
+    return {values.begin(), values.end()};
   }
   std::size_t rows_of(const std::string& name) const {
     Safetensors::Shape shape;
@@ -274,6 +291,31 @@ class Reader {
   std::string path_;
   Safetensors file_;
 };
+
+// Of hashes, of their ends and their limits, as many as there are tasks or fewer.
+void read_learned(const Reader& reader, std::size_t tasks, Calibration& calibration) {
+  const std::vector<std::uint32_t> hashes = reader.unsigned_numbers("learned.hash");
+  const std::vector<std::uint32_t> end = reader.unsigned_numbers("learned.end");
+  const std::vector<std::uint32_t> limit = reader.unsigned_numbers("learned.limit");
+  if (end.size() > tasks) reader.wrong("learned.end");
+  if (limit.size() != end.size()) reader.wrong("learned.limit");
+  std::size_t begin = 0;
+  for (std::size_t t = 0; t < end.size(); ++t) {
+    if (end[t] < begin || end[t] > hashes.size()) reader.wrong("learned.end");
+    LearnedImages& learned = calibration.of(t).learned;
+    learned.limit = limit[t];
+    learned.hashes.assign(hashes.begin() + static_cast<std::ptrdiff_t>(begin),
+                          hashes.begin() + static_cast<std::ptrdiff_t>(end[t]));
+    const bool sorted = std::adjacent_find(learned.hashes.begin(), learned.hashes.end(),
+                                           std::greater_equal<>()) == learned.hashes.end();
+    const bool below = learned.hashes.empty() || learned.hashes.back() < learned.limit;
+    if (!sorted || !below || learned.hashes.size() > Calibration::kMostLearned) {
+      reader.wrong("learned.hash");
+    }
+    begin = end[t];
+  }
+  if (begin != hashes.size()) reader.wrong("learned.end");
+}
 
 Calibration read_calibration(const Reader& reader, std::size_t dimension, Scalar kind,
                              std::size_t tasks) {
@@ -314,6 +356,7 @@ Calibration read_calibration(const Reader& reader, std::size_t dimension, Scalar
     const float* mean = means.view().row(i, scratch.data());
     calibration.of(static_cast<std::size_t>(mean_of[i])).means.emplace_back(mean, mean + dimension);
   }
+  read_learned(reader, tasks, calibration);
   return calibration;
 }
 
@@ -405,7 +448,16 @@ std::string Memory::save(const std::string& path, const std::string& journal) co
                           std::span<const float>(known.means)),
        {"calibration.mean_of",
         {known.mean_of.size()},
-        std::span<const std::int32_t>(known.mean_of)}},
+        std::span<const std::int32_t>(known.mean_of)},
+       {"learned.hash",
+        {known.learned_hash.size()},
+        std::span<const std::int32_t>(known.learned_hash)},
+       {"learned.end",
+        {known.learned_end.size()},
+        std::span<const std::int32_t>(known.learned_end)},
+       {"learned.limit",
+        {known.learned_limit.size()},
+        std::span<const std::int32_t>(known.learned_limit)}},
       read_back);
 }
 

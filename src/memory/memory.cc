@@ -267,8 +267,19 @@ Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Com
   for (std::size_t t = 0; t < other.tasks.size(); ++t) {
     TaskCalibration& to = calibration.of(static_cast<std::size_t>(renamed[t]));
     TaskCalibration& from = other.tasks[t];
-    std::move(from.images.begin(), from.images.end(), std::back_inserter(to.images));
-    std::move(from.means.begin(), from.means.end(), std::back_inserter(to.means));
+    for (CalibratedImage& image : from.images) {
+      if (!is_among(to.images, image.hash)) to.images.push_back(std::move(image));
+    }
+    // The latest come last: those of the larger part.
+    std::stable_sort(
+        to.images.begin(), to.images.end(),
+        [](const CalibratedImage& x, const CalibratedImage& y) { return x.vectors < y.vectors; });
+    to.learned = LearnedImages::joined(to.learned, from.learned);
+    for (std::vector<float>& mean : from.means) {
+      if (std::find(to.means.begin(), to.means.end(), mean) == to.means.end()) {
+        to.means.push_back(std::move(mean));
+      }
+    }
     choose_images(to.images, Calibration::kMostImages);
     thin_out(to.means, Calibration::kMostMeans);
   }

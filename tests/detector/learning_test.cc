@@ -247,6 +247,40 @@ TEST(Learning, AgainKeepsTheThreshold) {
   }
 }
 
+// The same, when more images came than calibrate, in any way: as a stream or as a batch, and then
+// again as either.
+TEST(Learning, InAnyWayAgainKeepsTheThreshold) {
+  Compute compute(1);
+  constexpr std::size_t kImages = 240;
+  MadeImages images(0);
+  TrainingSetBuilder set(MadeImages::kWide, 1 << 26);
+  std::vector<Patches> all;
+  for (std::size_t i = 0; i < kImages; ++i) all.push_back(images.next());
+  for (const Patches& patches : all) set.add(patches);
+  const auto learn = [&](Memory& memory, bool online) {
+    if (!online) return learn_task(memory, set.view(), wood(0.2), compute);
+    for (const Patches& patches : all) learn_next(memory, patches, wood(0.2), true, compute);
+  };
+  for (const bool first : {false, true}) {
+    for (const bool again : {false, true}) {
+      Memory memory(MadeImages::kWide, 6000);
+      learn(memory, first);
+      const double before = images.alarms(memory, 0, compute);
+      const float score = memory.threshold(0, 0.1)->score;
+      learn(memory, again);
+      EXPECT_EQ(memory.threshold(0, 0.1)->score, score) << first << again;
+      EXPECT_LE(images.alarms(memory, 0, compute), before + 0.02) << first << again;
+      EXPECT_LE(before, 0.2);
+    }
+  }
+  // One that is taught without calibrating is known too.
+  Memory silent(MadeImages::kWide, 6000);
+  for (const Patches& patches : all) learn_next(silent, patches, wood(0.2), false, compute);
+  EXPECT_FALSE(silent.threshold(0, 0.1));
+  learn(silent, true);
+  EXPECT_FALSE(silent.threshold(0, 0.1));
+}
+
 // What cannot be learned is refused before the folds, and no fold's need fails what can be.
 TEST(Learning, FailsOnlyWhereTheMemoryDoes) {
   Compute compute(1);
@@ -286,7 +320,8 @@ TEST(Learning, ScoresAreOfTheVectorsThereWere) {
   learn_next(memory, images.next(), wood(0.1), true, compute);
   TrainingSetBuilder one(MadeImages::kWide, 1 << 24);
   one.add(images.next());
-  const std::vector<ImageScores> scores = fold_scores(memory, one.view(), wood(0.5), compute);
+  const std::vector<ImageScores> scores =
+      fold_scores(memory, one.view(), hashes_of(one.view(), compute), wood(0.5), compute);
   ASSERT_EQ(scores.size(), 1u);
   EXPECT_EQ(scores[0].vectors, memory.size());
 }

@@ -30,11 +30,12 @@ class MemoryCalibration : public naive::MemoryTest {
   std::size_t kept(const Memory& memory) const {
     memory.save(path("kept"));
     const Safetensors file(path("kept"), "a memory");
-    Safetensors::Shape images, scores, means;
+    Safetensors::Shape images, scores, means, learned;
     file.ints("calibration.task", images);
     file.floats("calibration.scores", 1, scores);
     file.floats("calibration.means", 2, means);
-    return 24 * images.rows + 4 * scores.rows + 4 * kD * means.rows;
+    file.ints("learned.hash", learned);
+    return 28 * images.rows + 4 * scores.rows + 4 * kD * means.rows + 4 * learned.rows;
   }
 };
 
@@ -209,7 +210,77 @@ TEST_F(MemoryCalibration, AnImageIsScoredOnce) {
   memory = reopened(memory);
   add(high, 0.1F);
   EXPECT_EQ(memory.calibration_scores(0), (std::vector<float>{1, 2, 3, 4}));
-  EXPECT_EQ(memory.calibrated_images("a"), (std::vector<std::uint64_t>{7, high}));
+  EXPECT_FALSE(memory.is_new("a", 7));
+  EXPECT_FALSE(memory.is_new("a", high));
+  EXPECT_TRUE(memory.is_new("a", high + 1));
+  // Merged with itself it knows no more than before, and promises no more.
+  const Memory twice = Memory::merge(memory, memory, 64, naive::crew(0));
+  EXPECT_EQ(twice.threshold(0, 0.05)->images, 6u);  // those without a hash may be others
+  const Memory with_copy = Memory::merge(memory, memory.copy(), 64, naive::crew(0));
+  EXPECT_EQ(with_copy.threshold(0, 0.3)->images, 6u);
+}
+
+std::uint64_t hash_of_number(std::uint64_t i) { return (i + 1) * 0x9E3779B97F4A7C15U; }
+
+// However many images come, what was learned is never taken for new; and what is new is often
+// enough taken for it.
+TEST_F(MemoryCalibration, KnowsWhichImagesItHasLearned) {
+  Dice dice(21);
+  Memory memory(kD, 64);
+  EXPECT_TRUE(memory.is_new("a", 1));
+  learn(memory, "a", 0, 1000, dice);
+  std::size_t taken = 0;
+  constexpr std::size_t kImages = 6000;
+  for (std::size_t i = 0; i < kImages; ++i) {
+    const std::uint64_t hash = hash_of_number(i);
+    taken += memory.is_new("a", hash) ? 1U : 0U;
+    if (i < 1000) {
+      EXPECT_TRUE(memory.is_new("a", hash)) << i;
+    }
+    memory.calibrate("a", {}, {}, Memory::Keep::kLatest, std::span(&hash, 1));
+    EXPECT_FALSE(memory.is_new("a", hash));
+    if (i == 3000) memory = reopened(memory);
+  }
+  // A thousand, and then of each image fewer: 1000 (1 + ln 6).
+  EXPECT_NEAR(static_cast<double>(taken), 2792, 250);
+  const Memory other = Memory::merge(memory, memory.copy(), 64, naive::crew(0));
+  for (std::size_t i = 0; i < kImages; ++i) {
+    ASSERT_FALSE(memory.is_new("a", hash_of_number(i))) << i;
+    ASSERT_FALSE(other.is_new("a", hash_of_number(i))) << i;
+  }
+}
+
+// Two hundred products in the default memory: each is recognised, and keeps what its rate needs.
+TEST_F(MemoryCalibration, EveryOneOfManyTasksIsRecognised) {
+  constexpr std::size_t kWide = 512;
+  const std::size_t tasks = naive::slow() ? 20 : 230;
+  for (const std::size_t bytes : {std::size_t{8} << 20, std::size_t{16} << 20}) {
+    Memory memory(kWide, bytes / kWide, {}, Scalar::kUint8);
+    std::vector<Vectors> products;
+    for (std::size_t t = 0; t < tasks; ++t) {
+      Dice dice(t * 1000003);
+      Vectors& product = products.emplace_back(200, kWide, Scalar::kUint8);
+      for (std::size_t i = 0; i < 200 * kWide; ++i) {
+        product.byte_data()[i] =
+            static_cast<std::uint8_t>((i % kWide * (t + 3)) % 200 + dice.below(50));
+      }
+      const std::string task = std::to_string(t);
+      memory.learn(product.view(), how_to(task, 1), naive::crew(0));
+      std::vector<ImageScores> scores;
+      std::vector<std::uint64_t> hashes;
+      for (std::size_t i = 0; i < 300; ++i) {
+        hashes.push_back(hash_of_number(t * 1000 + i));
+        if (i < 100) scores.push_back({200, std::vector<float>(16, 1), hashes.back()});
+      }
+      const std::vector<VectorView> images(32, product.view());
+      memory.calibrate(task, scores, images, Memory::Keep::kSpread, hashes);
+    }
+    const Memory again = reopened(memory);
+    for (std::size_t t = 0; t < tasks; ++t) {
+      EXPECT_EQ(again.recognise(products[t].view()), t);
+      EXPECT_GE(again.threshold(t, 0.05)->images, 20u) << t;
+    }
+  }
 }
 
 // The latest of a stream, and of a batch a part that its order has nothing to do with; never more

@@ -86,6 +86,8 @@ Memory example(double q = 0.75, std::size_t m = 8) {
       const Set image = naive::make(Family::kClusters, 4, kD, t, 10 + i);
       naive::calibrate(memory, image, task);
     }
+    const std::uint64_t learned[] = {(t + 1) << 33, (t + 2) << 34, ~std::uint64_t{0} >> 1};
+    memory.calibrate(task, {}, {}, Memory::Keep::kLatest, learned);
   }
   return memory;
 }
@@ -415,6 +417,27 @@ TEST_F(MemoryFile, WhatDoesNotAgreeIsRefused) {
          hash.bytes.resize(hash.bytes.size() - 4);
          --hash.shape[0];
        }},
+      {"hashes that do not rise",
+       [&](Content& c) {
+         Array& hash = c.arrays["learned.hash"];
+         hash.at<std::int32_t>(1) = hash.at<std::int32_t>(0);
+       }},
+      {"a hash above its limit",
+       [&](Content& c) {
+         Array& limit = c.arrays["learned.limit"];
+         limit.at<std::int32_t>(0) = c.arrays["learned.hash"].at<std::int32_t>(0);
+       }},
+      {"hashes of nobody", [&](Content& c) { c.arrays["learned.end"].at<std::int32_t>(1) = 2; }},
+      {"hashes behind the last",
+       [&](Content& c) { c.arrays["learned.end"].at<std::int32_t>(1) = 1 << 30; }},
+      {"an end before its beginning",
+       [&](Content& c) { c.arrays["learned.end"].at<std::int32_t>(0) = -1; }},
+      {"a limit too few",
+       [&](Content& c) {
+         Array& limit = c.arrays["learned.limit"];
+         limit.bytes.resize(limit.bytes.size() - 4);
+         --limit.shape[0];
+       }},
       {"an image without scores",
        [&](Content& c) {
          Array& end = c.arrays["calibration.end"];
@@ -501,9 +524,7 @@ TEST_F(MemoryFile, WhatDoesNotAgreeIsRefused) {
     wrongs.emplace_back("no " + key, [k = key](Content& c) { c.text.erase(k); });
   }
   for (const auto& [name, array] : good.arrays) {
-    // Earlier files have no hashes.
-    if (name != "calibration.hash")
-      wrongs.emplace_back("no " + name, [k = name](Content& c) { c.arrays.erase(k); });
+    wrongs.emplace_back("no " + name, [k = name](Content& c) { c.arrays.erase(k); });
     wrongs.emplace_back("another type of " + name, [k = name](Content& c) {
       c.arrays[k].dtype = c.arrays[k].dtype == "F32" ? "I32" : "F32";
     });
