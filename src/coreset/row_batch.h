@@ -26,8 +26,12 @@ class RowBatch {
       bytes_.push_back(from.byte_row(i));
       return;
     }
-    if (from.scalar == Scalar::kFloat16) widened_.resize(most_ * d_);
-    floats_.push_back(from.row(i, widened_.data() + floats_.size() * d_));
+    float* room = nullptr;  // float32 needs none
+    if (from.scalar == Scalar::kFloat16) {
+      widened_.resize(most_ * d_);
+      room = widened_.data() + floats_.size() * d_;
+    }
+    floats_.push_back(from.row(i, room));
   }
 
   std::size_t size() const { return floats_.size() + bytes_.size(); }
