@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """Whether thresholds keep what they promise: false alarms on good images that were never learned.
 
-bench/calibration.py CONTCORE DATASET... [--options "--backbone x.onnx"] [--capacity M] [--online N]
+bench/calibration.py CONTCORE DATASET... [--options "--backbone x.onnx"] [--capacity M] [--online N] [--others N]
 
 DATASET are folders of products (train/good, test/good, test/DEFECT). Of each product's train images a fourth is
 kept out of everything. Printed: false alarms on that fourth and on test/good at 5 % asked, detected
 defects; alone, and after all products were learned into one memory. --online learns one at a time, N images (0: all).
+--others learns N more tasks behind them, of 20 images each out of the products' test folders, so that shares are small.
 """
 
 import argparse
@@ -45,6 +46,7 @@ def main():
     parser.add_argument("--options", default="", help="of learn, for a new memory")
     parser.add_argument("--capacity", nargs="*", type=int, default=[20000])
     parser.add_argument("--online", type=int)
+    parser.add_argument("--others", type=int, default=0)
     parser.add_argument("--alone", action="store_true", help="only one product at a time")
     parser.add_argument("--together", action="store_true", help="only all products in one memory")
     asked = parser.parse_args()
@@ -66,6 +68,11 @@ def measure(asked, capacity, together, scratch):
         new = [] if memory.exists() else [*asked.options.split(), "--capacity", capacity]
         said = run(asked.command, "learn", memory, *learned, "--task", product.name, "--json", *online, *new)
         memories[product] = memory, json.loads(said)
+    if together:
+        pool = [file for product in asked.products for file in images(product / "test")]
+        for i in range(asked.others):
+            some = [pool[(i * 7919 + k * 104729) % len(pool)] for k in range(20)]
+            run(asked.command, "learn", memory, *some, "--task", f"other{i}")
     total = [0, 0]
     for product in asked.products:
         memory, report = memories[product]

@@ -296,7 +296,7 @@ void Calibration::trim(std::size_t budget, std::size_t number,
       const std::size_t fewer = std::min(has, (over() + kHashBytes - 1) / kHashBytes);
       task.learned.keep(std::max(std::min(has, least), has - fewer));
     };
-    keep_learned(kFewLearned);
+    keep_learned(std::min(kFewLearned, share / 8 / kHashBytes));
     const std::size_t others = task.bytes(number) - task.image_bytes();
     const std::size_t room = share - std::min(share, others);
     if (task.image_bytes() > room) {
