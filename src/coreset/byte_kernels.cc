@@ -12,39 +12,22 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "coreset/byte_products-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace contcore::kernels::HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-using F = hn::CappedTag<float, 16>;
-using I = hn::RebindToSigned<F>;
 using V = hn::Vec<F>;
-using W = hn::Vec<I>;  // in each lane a sum, or four bytes
-constexpr F f;
-constexpr I i32;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(f));
-constexpr int kVectors = kLanes >= 16 ? 4 : kLanes == 8 ? 2 : 1;  // registers side by side
 constexpr int kStep = kVectors * kLanes;
 
-// sum + a·b in each lane, a of four unsigned bytes up to 127, b of four signed ones.
+// As add_byte_products, for unsigned bytes up to 127, whose pairs of products fit into 16 bits.
 HWY_INLINE W add_products(W sum, W a, W b) {
-#if HWY_TARGET == HWY_AVX3  // the intrinsic would ask for the whole function to be compiled for it
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
-  return sum;
-#elif HWY_TARGET == HWY_AVX2
+#if HWY_TARGET == HWY_AVX2
   const __m256i pairs = _mm256_maddubs_epi16(a.raw, b.raw);
   return W{_mm256_add_epi32(sum.raw, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))};
 #else
-  // One byte of each lane after the other, moved to the top and back, which extends its sign.
-  sum = hn::Add(sum, hn::Mul(hn::ShiftRight<24>(hn::ShiftLeft<24>(a)),
-                             hn::ShiftRight<24>(hn::ShiftLeft<24>(b))));
-  sum = hn::Add(sum, hn::Mul(hn::ShiftRight<24>(hn::ShiftLeft<16>(a)),
-                             hn::ShiftRight<24>(hn::ShiftLeft<16>(b))));
-  sum = hn::Add(sum, hn::Mul(hn::ShiftRight<24>(hn::ShiftLeft<8>(a)),
-                             hn::ShiftRight<24>(hn::ShiftLeft<8>(b))));
-  return hn::Add(sum, hn::Mul(hn::ShiftRight<24>(a), hn::ShiftRight<24>(b)));
+  return add_byte_products(sum, a, b);
 #endif
 }
 
@@ -97,30 +80,6 @@ void ScanBytes(const BytePoint* const* points, size_t n, const float* tile, size
     scan_points<1>(points + p, tile, width, values == nullptr ? nullptr : values + p * kTile,
                    most + p);
   }
-}
-
-// The same for any unsigned bytes a.
-HWY_INLINE W add_byte_products(W sum, W a, W b) {
-#if HWY_TARGET == HWY_AVX3
-  return add_products(sum, a, b);
-#elif HWY_TARGET == HWY_AVX2  // through 16 bits: two such products do not fit into them
-  const __m256i even = _mm256_madd_epi16(_mm256_and_si256(a.raw, _mm256_set1_epi16(255)),
-                                         _mm256_srai_epi16(_mm256_slli_epi16(b.raw, 8), 8));
-  const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(a.raw, 8), _mm256_srai_epi16(b.raw, 8));
-  return W{_mm256_add_epi32(sum.raw, _mm256_add_epi32(even, odd))};
-#else
-  const W low = hn::Set(i32, 255);
-  sum = hn::Add(sum, hn::Mul(hn::And(a, low), hn::ShiftRight<24>(hn::ShiftLeft<24>(b))));
-  sum = hn::Add(
-      sum, hn::Mul(hn::And(hn::ShiftRight<8>(a), low), hn::ShiftRight<24>(hn::ShiftLeft<16>(b))));
-  sum = hn::Add(
-      sum, hn::Mul(hn::And(hn::ShiftRight<16>(a), low), hn::ShiftRight<24>(hn::ShiftLeft<8>(b))));
-  return hn::Add(sum, hn::Mul(hn::And(hn::ShiftRight<24>(a), low), hn::ShiftRight<24>(b)));
-#endif
-}
-
-HWY_INLINE W load_four(const void* bytes) {
-  return hn::LoadU(i32, static_cast<const int32_t*>(bytes));
 }
 
 // ---- tiles -----------------------------------------------------------------------------------
@@ -493,20 +452,6 @@ HWY_EXPORT(TileMaxima);
 HWY_EXPORT(TileScan);
 HWY_EXPORT(LargestOfTiles);
 HWY_EXPORT(TilesAtLeast);
-
-#if HWY_ARCH_X86  // machines with AVX-512 but without its byte products run what is for AVX2
-namespace {
-
-bool lacks_products() {
-  static const bool products = __builtin_cpu_supports("avx512vnni") != 0;
-  return !products && (hwy::SupportedTargets() & HWY_AVX3) != 0;
-}
-
-}  // namespace
-#define CONTCORE_BYTES(name) (lacks_products() ? &N_AVX2::name : HWY_DYNAMIC_DISPATCH(name))
-#else
-#define CONTCORE_BYTES(name) HWY_DYNAMIC_DISPATCH(name)
-#endif
 
 void squared_distances(const std::uint8_t* const* a, std::size_t na, const std::uint8_t* const* b,
                        std::size_t nb, std::size_t d, float* out) {

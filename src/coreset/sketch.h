@@ -113,9 +113,6 @@ class Sketch {
     return round_down(near - 0.5 * (1 + kSplit) * kSlack * sum * sum - 1e-37);
   }
 
-  /// The relative rounding error of such a sum, with a few terms to spare.
-  double dot_error(std::size_t level) const { return dot_error_[level]; }
-
   /// Relative, of a canonical squared distance.
   double canonical_error() const { return canonical_error_; }
 

@@ -11,43 +11,13 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "coreset/byte_products-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace contcore::kernels::HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-using F = hn::CappedTag<float, 16>;
-using I = hn::RebindToSigned<F>;
-using W = hn::Vec<I>;  // in each lane a sum, or four bytes
-constexpr F f;
-constexpr I i32;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(f));
-constexpr bool kWide = kLanes >= 16;                              // 32 registers
-constexpr int kVectors = kLanes >= 16 ? 4 : kLanes == 8 ? 2 : 1;  // side by side
-
-// sum + a·b in each lane, a of four unsigned bytes, b of four signed ones.
-HWY_INLINE W add_step_products(W sum, W a, W b) {
-#if HWY_TARGET == HWY_AVX3  // the intrinsic would ask for the whole function to be compiled for it
-  asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
-  return sum;
-#elif HWY_TARGET == HWY_AVX2  // through 16 bits: pairs of such products do not fit into them
-  const __m256i even = _mm256_madd_epi16(_mm256_and_si256(a.raw, _mm256_set1_epi16(255)),
-                                         _mm256_srai_epi16(_mm256_slli_epi16(b.raw, 8), 8));
-  const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(a.raw, 8), _mm256_srai_epi16(b.raw, 8));
-  return W{_mm256_add_epi32(sum.raw, _mm256_add_epi32(even, odd))};
-#else
-  const W low = hn::Set(i32, 255);
-  sum = hn::Add(sum, hn::Mul(hn::And(a, low), hn::ShiftRight<24>(hn::ShiftLeft<24>(b))));
-  sum = hn::Add(
-      sum, hn::Mul(hn::And(hn::ShiftRight<8>(a), low), hn::ShiftRight<24>(hn::ShiftLeft<16>(b))));
-  sum = hn::Add(
-      sum, hn::Mul(hn::And(hn::ShiftRight<16>(a), low), hn::ShiftRight<24>(hn::ShiftLeft<8>(b))));
-  return hn::Add(sum, hn::Mul(hn::And(hn::ShiftRight<24>(a), low), hn::ShiftRight<24>(b)));
-#endif
-}
-
-HWY_INLINE W load_bytes(const void* p) { return hn::LoadU(i32, static_cast<const int32_t*>(p)); }
+constexpr bool kWide = kLanes >= 16;  // 32 registers
 
 HWY_INLINE W four_everywhere(const uint8_t* p) {
   int32_t four;
@@ -72,16 +42,16 @@ HWY_INLINE void scan_step_points(const uint8_t* const* a, const int32_t* gates, 
     for (size_t c = 0; c < kTile; c += kStep) {
       W sum[P][kVectors];
       for (int v = 0; v < kVectors; ++v) {
-        const W start = load_bytes(tile + width * kTile + 4 * (c + v * kLanes));
+        const W start = load_four(tile + width * kTile + 4 * (c + v * kLanes));
         for (int p = 0; p < P; ++p) sum[p][v] = start;
       }
       const uint8_t* row = tile + 4 * c;
       for (size_t j = 0; j < width; j += 4, row += 4 * kTile) {
         W b[kVectors];
-        for (int v = 0; v < kVectors; ++v) b[v] = load_bytes(row + 4 * v * kLanes);
+        for (int v = 0; v < kVectors; ++v) b[v] = load_four(row + 4 * v * kLanes);
         for (int p = 0; p < P; ++p) {
           const W four = four_everywhere(a[p] + j);
-          for (int v = 0; v < kVectors; ++v) sum[p][v] = add_step_products(sum[p][v], four, b[v]);
+          for (int v = 0; v < kVectors; ++v) sum[p][v] = add_byte_products(sum[p][v], four, b[v]);
         }
       }
       for (int p = 0; p < P; ++p) {
@@ -114,7 +84,7 @@ uint64_t ScanStepTile(const uint8_t* b, int32_t h, const uint8_t* tile, const in
     for (size_t j = 0; j < width; j += 4, row += 4 * kTile) {
       const W four = four_everywhere(b + j);
       for (int v = 0; v < kVectors; ++v) {
-        sum[v] = add_step_products(sum[v], four, load_bytes(row + 4 * v * kLanes));
+        sum[v] = add_byte_products(sum[v], four, load_four(row + 4 * v * kLanes));
       }
     }
     for (int v = 0; v < kVectors; ++v) {
@@ -134,9 +104,9 @@ void StepDots(const uint8_t* a, const uint8_t* const* b, size_t n, size_t width,
     W offset = hn::Zero(i32);
     size_t j = 0;
     for (; j + 4 * kLanes <= width; j += 4 * kLanes) {
-      const W signed_b = hn::Xor(load_bytes(b[i] + j), flip);
-      sum = add_step_products(sum, load_bytes(a + j), signed_b);
-      offset = add_step_products(offset, half, signed_b);
+      const W signed_b = hn::Xor(load_four(b[i] + j), flip);
+      sum = add_byte_products(sum, load_four(a + j), signed_b);
+      offset = add_byte_products(offset, half, signed_b);
     }
     int32_t dot = hn::GetLane(hn::SumOfLanes(i32, hn::Sub(sum, offset)));
     for (; j < width; ++j) dot += (int32_t{a[j]} - 128) * (int32_t{b[i][j]} - 128);
@@ -186,10 +156,10 @@ HWY_INLINE void project_bytes_block(const uint8_t* const* rows, size_t d, const 
   size_t j = 0;
   for (; j + 4 <= d; j += 4, panel += 4 * width) {
     W b[V];
-    for (int v = 0; v < V; ++v) b[v] = load_bytes(panel + 4 * v * kLanes);
+    for (int v = 0; v < V; ++v) b[v] = load_four(panel + 4 * v * kLanes);
     for (int i = 0; i < R; ++i) {
       const W a = four_everywhere(rows[i] + j);
-      for (int v = 0; v < V; ++v) sum[i][v] = add_step_products(sum[i][v], a, b[v]);
+      for (int v = 0; v < V; ++v) sum[i][v] = add_byte_products(sum[i][v], a, b[v]);
     }
   }
   if (j < d) {
@@ -198,7 +168,7 @@ HWY_INLINE void project_bytes_block(const uint8_t* const* rows, size_t d, const 
       std::memcpy(tail, rows[i] + j, d - j);
       const W a = four_everywhere(tail);
       for (int v = 0; v < V; ++v) {
-        sum[i][v] = add_step_products(sum[i][v], a, load_bytes(panel + 4 * v * kLanes));
+        sum[i][v] = add_byte_products(sum[i][v], a, load_four(panel + 4 * v * kLanes));
       }
     }
   }
@@ -271,41 +241,26 @@ HWY_EXPORT(ToSteps);
 HWY_EXPORT(ProjectBytes);
 HWY_EXPORT(AddByteColumns);
 
-#if HWY_ARCH_X86  // machines with AVX-512 but without its byte products run what is for AVX2
-namespace {
-
-bool without_products() {
-  static const bool products = __builtin_cpu_supports("avx512vnni") != 0;
-  return !products && (hwy::SupportedTargets() & HWY_AVX3) != 0;
-}
-
-}  // namespace
-#define CONTCORE_STEP_DISPATCH(name) \
-  (without_products() ? N_AVX2::name : HWY_DYNAMIC_DISPATCH(name))
-#else
-#define CONTCORE_STEP_DISPATCH(name) HWY_DYNAMIC_DISPATCH(name)
-#endif
-
 void scan_steps(const std::uint8_t* const* a, const std::int32_t* gates, std::size_t n,
                 const std::uint8_t* tile, std::size_t tiles, std::size_t width,
                 std::uint64_t* masks) {
-  CONTCORE_STEP_DISPATCH(ScanSteps)(a, gates, n, tile, tiles, width, masks);
+  CONTCORE_BYTES(ScanSteps)(a, gates, n, tile, tiles, width, masks);
 }
 
 std::uint64_t scan_step_tile(const std::uint8_t* b, std::int32_t h, const std::uint8_t* tile,
                              const std::int32_t* gates, std::size_t width) {
-  return CONTCORE_STEP_DISPATCH(ScanStepTile)(b, h, tile, gates, width);
+  return CONTCORE_BYTES(ScanStepTile)(b, h, tile, gates, width);
 }
 
 void step_dots(const std::uint8_t* a, const std::uint8_t* const* b, std::size_t n,
                std::size_t width, std::int32_t* dots) {
-  CONTCORE_STEP_DISPATCH(StepDots)(a, b, n, width, dots);
+  CONTCORE_BYTES(StepDots)(a, b, n, width, dots);
 }
 
 void project_bytes(const std::uint8_t* const* rows, std::size_t n, std::size_t d,
                    const std::int8_t* panels, std::size_t width, const std::int32_t* offset,
                    float* out, std::size_t stride) {
-  CONTCORE_STEP_DISPATCH(ProjectBytes)(rows, n, d, panels, width, offset, out, stride);
+  CONTCORE_BYTES(ProjectBytes)(rows, n, d, panels, width, offset, out, stride);
 }
 
 void to_steps(const float* y, std::size_t n, float scale, std::uint8_t* out, StepSums* sums) {
