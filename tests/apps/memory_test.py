@@ -235,6 +235,34 @@ class MemoryTest(unittest.TestCase):
         self.assertEqual(small["vectors"], 5)
         self.succeed("inspect", both, self.images(0, "test_bad"), "--use", 3)
 
+    def test_merging_tells_a_backbone_by_its_bytes(self):
+        form, moved = os.path.join(self.folder, "form.onnx"), os.path.join(self.folder, "moved.onnx")
+        self.succeed("backbone", "quantize", "builtin", "--out", form)
+        shutil.copy(form, moved)
+        self.learn(0)
+        both = os.path.join(self.folder, "both.ccm")
+        for i, backbone in enumerate([form, moved]):
+            other = os.path.join(self.folder, "%d.ccm" % i)
+            self.succeed("learn", other, self.images(1), "--task", "b", "--backbone", backbone, "--resize", 64)
+            self.succeed("merge", both, self.memory, other)
+            said = json.loads(self.succeed("info", both, "--json").stdout)
+            self.assertEqual(said["source"]["backbone"], "builtin")
+        self.succeed("merge", both, other, os.path.join(self.folder, "0.ccm"))
+
+    def test_what_cannot_be_merged_is_told_with_a_remedy(self):
+        self.learn(0)
+        for more, words in [
+            (["--precision", "float", "--dimension", 1024], ["precision (bytes and floats)"]),
+            (["--score", "patch"], ["score (map and patch)"]),
+            (["--dimension", 256], ["dimension (512 and 256)"]),
+            (["--consolidate", "paper"], ["share and paper"]),
+        ]:
+            other = os.path.join(self.folder, "%s.ccm" % more[1])
+            self.learn(1, *more, memory=other)
+            both = os.path.join(self.folder, "both.ccm")
+            self.fail_with(3, [other, "learn one of them again", *words], "merge", both, self.memory, other)
+            self.assertFalse(os.path.exists(both))
+
     def test_a_first_image_alone_gives_no_verdict(self):
         image = os.path.join(self.images(0), sorted(os.listdir(self.images(0)))[0])
         done = self.succeed("learn", self.memory, image, "--task", "a", *SMALL)

@@ -293,6 +293,25 @@ TEST_F(MemoryMerge, RefusesWhatDoesNotBelongTogether) {
   refused(a, wider);
 }
 
+TEST_F(MemoryMerge, AFileIsToldByItsHash) {
+  Memory a = learned("a", 1);
+  Memory b = learned("b", 2);
+  a.source = {{"net", "/here/net.onnx"}, {"net.sha256", "12"}};
+  b.source = {{"net", "net"}, {"net.sha256", "12"}};
+  EXPECT_EQ(Memory::merge(a, b, 10, naive::crew(0)).source, a.source);
+  EXPECT_EQ(Memory::merge(b, a, 10, naive::crew(0)).source, b.source);
+  const auto refused = [&] {
+    expect_error(Error::Kind::kInput, [&] { Memory::merge(a, b, 10, naive::crew(0)); });
+    expect_error(Error::Kind::kInput, [&] { Memory::merge(b, a, 10, naive::crew(0)); });
+  };
+  b.source = {{"net", "/here/net.onnx"}, {"net.sha256", "13"}};
+  refused();
+  b.source = {{"net", "/here/net.onnx"}};  // one hash alone tells nothing
+  refused();
+  b.source = {{"net.sha256", "13"}};
+  refused();
+}
+
 TEST_F(MemoryMerge, IsTheSameForAnyNumberOfThreads) {
   const Memory a = learned("a", 1, 20);
   const Memory b = learned("b", 2, 20);
