@@ -51,7 +51,7 @@ std::vector<std::string> of_comma_list(const std::string& text) {
 // A name stays a name; a file is told by its whole path.
 std::string lasting_name(const std::string& backbone, Precision precision) {
   if (backbone == "builtin" || backbone == "resnet50") return backbone;
-  if (backbone == cached_backbone("resnet50")) return "resnet50";
+  if (backbone_cache() && backbone == cached_backbone("resnet50")) return "resnet50";
   for (const char* name : {"resnet50", "builtin"}) {
     if (precision == Precision::k8Bit && backbone == eight_bit_file(name)) return name;
   }
@@ -103,7 +103,7 @@ Backbone open_backbone(const std::string& named, const std::vector<std::string>&
   if (precision == Precision::kFloat) return Backbone(resolve_backbone(named), layers);
   Compute compute;
   const EightBitForm form = eight_bit_form(named, compute, notice, {}, wanted);
-  return Backbone::of_bytes(form.file, form.bytes, layers);
+  return Backbone::of_bytes(form.file.empty() ? named : form.file, form.bytes, layers);
 }
 
 }  // namespace

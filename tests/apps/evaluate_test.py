@@ -201,6 +201,13 @@ class EvaluateTest(unittest.TestCase):
             self.assertEqual(done.stdout, "")
         done = self.run_it("evaluate", data=os.path.join(self.folder, "nowhere"), code=3)
         self.assertIn("nowhere", done.stderr)
+    def test_a_cache_that_cannot_be_made(self):
+        file = os.path.join(self.folder, "file")
+        open(file, "w").close()
+        self.cache = os.path.join(file, "below")
+        done = self.run_it("evaluate", code=3)
+        for words in [file, "Not a directory", "--cache"]:
+            self.assertIn(words, done.stderr)
 
     def test_a_missing_and_a_wrong_mask(self):
         data = os.path.join(self.folder, "masks")

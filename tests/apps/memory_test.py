@@ -263,6 +263,23 @@ class MemoryTest(unittest.TestCase):
             self.fail_with(3, [other, "learn one of them again", *words], "merge", both, self.memory, other)
             self.assertFalse(os.path.exists(both))
 
+    def test_no_folder_for_a_cache(self):
+        form = os.path.join(self.folder, "form.onnx")
+        self.succeed("backbone", "quantize", "builtin", "--out", form)
+        bare = {k: v for k, v in os.environ.items() if k not in ("HOME", "XDG_CACHE_HOME")}
+        done = self.succeed("learn", self.memory, self.images(0), "--task", "a", "--backbone", form,
+                            "--resize", 64, env=bare)  # fmt: skip
+        self.assertIn("neither XDG_CACHE_HOME nor HOME", done.stderr)
+        self.succeed("inspect", self.memory, self.images(0, "test_bad"), env=bare)
+
+    def test_a_cache_that_cannot_be_written(self):
+        file = os.path.join(self.folder, "file")
+        open(file, "w").close()
+        environment = dict(os.environ, XDG_CACHE_HOME=file)
+        done = self.succeed("learn", self.memory, self.images(0), "--task", "a", *SMALL, env=environment)
+        for words in [file, "Not a directory", "set XDG_CACHE_HOME"]:
+            self.assertIn(words, done.stderr)
+
     def test_a_first_image_alone_gives_no_verdict(self):
         image = os.path.join(self.images(0), sorted(os.listdir(self.images(0)))[0])
         done = self.succeed("learn", self.memory, image, "--task", "a", *SMALL)

@@ -197,7 +197,12 @@ TEST(Quantizer, LeavesAnImageThatTheNetworkPreparesInFloat) {
 TEST(Quantizer, RefusesWhatCannotBe) {
   Net patches;  // as a transformer begins
   patches.graph().outputs = {patches.conv("image", 3, 8, 4, {{"strides", Ints{4, 4}}})};
-  EXPECT_NE(message_of([&] { Quantizer{bytes_of(patches.graph())}; }).find("nothing to quantise"),
+  EXPECT_NE(message_of([&] { Quantizer{bytes_of(patches.graph())}; }).find("--precision float"),
+            std::string::npos);
+  Net strange;
+  const std::string behind = strange.add("Frobnicate", {strange.same_conv("image", 3, 8, 3)});
+  strange.graph().outputs = {strange.same_conv(behind, 8, 8, 3)};
+  EXPECT_NE(message_of([&] { Quantizer{bytes_of(strange.graph())}; }).find("operator Frobnicate"),
             std::string::npos);
   const std::string model = bytes_of(residual_net());
   const Quantized made = quantized(model);
