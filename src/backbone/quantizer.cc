@@ -276,10 +276,13 @@ Quantizer::Work::Work(const std::string& bytes) : graph(parse_onnx(bytes.data(),
   if (is_quantized(graph)) refuse("is in 8 bits already; it can be used as it is");
   check_opset();
   facts = find_facts(graph);
+  std::vector<std::size_t> weighted;  // others may not be needed by any layer
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (graph.nodes[i].op == "Conv") weighted.push_back(i);
     for (const std::string& name : graph.nodes[i].outputs) makers[name] = i;
     for (const std::string& name : graph.nodes[i].inputs) users[name].push_back(i);
   }
+  check_weights(graph, weighted);  // before anything is measured
   find_convolutions();
   if (behind_first) return;
   std::string why;
