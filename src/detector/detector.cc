@@ -248,7 +248,7 @@ void Detector::inspect(const std::vector<std::string>& files, const InspectOptio
     const Clock::time_point start = Clock::now();
     try {
       result.image = read_image(file);
-      result.seen = inspect(result.image, options, with);
+      result.seen = about_file(file, [&] { return inspect(result.image, options, with); });
     } catch (const Error& error) {
       if (error.kind() != Error::Kind::kInput) throw;
       result.error = error.what();

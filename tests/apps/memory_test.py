@@ -308,6 +308,20 @@ class MemoryTest(unittest.TestCase):
         self.assertEqual(done.returncode, 3)
         self.assertEqual(len(done.stdout.splitlines()), 31)
 
+    def test_an_image_of_an_impossible_shape_is_named(self):
+        folder = os.path.join(self.folder, "images")
+        shutil.copytree(self.images(0), folder)
+        long = os.path.join(folder, "long.ppm")
+        write_image(long, numpy.zeros((1, 20000, 3)))
+        new = ["--task", "a", "--backbone", "builtin", "--resize", "short:64"]
+        said = self.fail_with(3, [long, "20000"], "learn", self.memory, folder, "--strict", *new)
+        self.assertEqual(said.stderr.splitlines()[-1].count(long), 1)
+        said = self.succeed("learn", self.memory, folder, *new)
+        self.assertIn("left out: " + long, said.stderr)
+        said = self.run_command("inspect", self.memory, folder)
+        self.assertEqual(said.returncode, 3)
+        self.assertIn("error    " + long, said.stdout)
+
     def test_names_do_not_steer_the_terminal(self):
         self.learn(0)
         folder = os.path.join(self.folder, "odd")
