@@ -11,7 +11,9 @@
 #include "base/utf8.h"
 #include "commands.h"
 #include "common.h"
+#include "contcore/error.h"
 #include "contcore/memory.h"
+#include "contcore/score.h"
 #include "memory/memory_file.h"
 
 namespace contcore::app {
@@ -138,8 +140,17 @@ std::string as_text(const InfoCommand& command, const Memory& memory, std::size_
   return text;
 }
 
+void check_score(const InfoCommand& command, const Memory& memory) {
+  try {
+    score_of(memory.source);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", command.memory, error.what()));
+  }
+}
+
 void run(const InfoCommand& command) {
   const SavedMemory saved = open_saved(command.memory);
+  check_score(command, saved.memory);
   const std::size_t lessons = saved.records.size();
   print_result(command.json ? as_json(command, saved.memory, lessons)
                             : as_text(command, saved.memory, lessons));

@@ -15,6 +15,7 @@
 
 #include "backbone/fetch.h"
 #include "contcore/error.h"
+#include "contcore/score.h"
 #include "detector/eight_bit.h"
 
 namespace contcore {
@@ -76,6 +77,14 @@ Precision precision_of(const Source& source, const std::string& name) {
               fmt::format("{}: its features have the precision '{}', which this version does not "
                           "make; use a later one",
                           name, found->second));
+}
+
+void check_score(const Source& source, const std::string& name) {
+  try {
+    score_of(source);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", name, error.what()));
+  }
 }
 
 // The numbers of a text, all of it.
@@ -205,6 +214,7 @@ Extractor Extractor::of_source(const Source& source, std::size_t dimension, cons
                             named));
   }
   const Precision precision = precision_of(source, name);
+  check_score(source, name);  // whoever inspects with it asks for it
   Backbone backbone = open_backbone(named, of_comma_list(entry("layers")), precision, notice,
                                     entry("backbone.sha256"));
   if (backbone.hash() != entry("backbone.sha256")) {

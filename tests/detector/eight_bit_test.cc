@@ -317,5 +317,13 @@ TEST_F(EightBit, IsNotAnnouncedWhereItCannotBe) {
   EXPECT_TRUE(notices_.empty());
 }
 
+TEST_F(EightBit, RefusesAScoreThatNobodyKnows) {
+  auto source = made().source();
+  source["score"] = "mean";
+  const std::string complaint =
+      complaint_of([&] { Extractor::of_source(source, 64, "line.ccm", file_.path()); });
+  EXPECT_TRUE(says(complaint, "line.ccm") && says(complaint, "'mean'")) << complaint;
+}
+
 }  // namespace
 }  // namespace contcore
