@@ -192,6 +192,10 @@ std::string threshold_text(const Threshold& threshold) {
       threshold.score, 100 * threshold.false_alarms, counted(threshold.images, "image"));
 }
 
+std::string certificate_text(double certificate, std::size_t vectors) {
+  return vectors > 0 && std::isfinite(certificate) ? fmt::format("{:.4g}", certificate) : "none";
+}
+
 void print_result(const std::string& text) {
   errno = 0;
   const bool printed = std::fputs(printable(text).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;

@@ -44,6 +44,9 @@ inline constexpr double kFalseAlarms = 0.05;
 /// What a threshold promises, in a sentence.
 std::string threshold_text(const Threshold& threshold);
 
+/// A memory's certificate, or "none": of an empty one, and where a task has no vector.
+std::string certificate_text(double certificate, std::size_t vectors);
+
 /// Throws Error (kInput) if a file of that name could not be written.
 void check_writable(const std::string& path);
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,17 +79,37 @@ nlohmann::json as_json(const LearnCommand& command, const LearnReport& report, c
           {"peak_memory", peak}};
 }
 
+std::string why_no_threshold(const LearnReport& report, const Memory& memory, std::size_t task) {
+  if (memory.states()[task].vectors == 0) {
+    return fmt::format(
+        "no threshold: the task has no vector, since a memory of {} has too few for {}; learn into "
+        "a larger one (--memory)",
+        counted(memory.capacity(), "vector"), counted(memory.tasks().size(), "task"));
+  }
+  if (report.learned > 1 && report.different == 1) {
+    return fmt::format(
+        "no threshold: the backbone's features are the same for all {}; learn different images, "
+        "or, if they are, choose another backbone or other --layers",
+        counted(report.learned, "image"));
+  }
+  return "no threshold yet: too few different images; learn more of them";
+}
+
 std::string as_text(const LearnCommand& command, const LearnReport& report, const Memory& memory,
                     double seconds, std::size_t peak) {
   std::string text =
       fmt::format("learned {} of {} in {:.1f} s: {} patches\n", counted(report.learned, "image"),
                   printable_name(command.options.task), seconds, report.patches);
-  text += fmt::format("memory: {} of {} vectors, every patch learned lies within {:.4g} of one\n",
-                      memory.size(), memory.capacity(), memory.certificate());
+  const double certificate = memory.certificate();
+  text +=
+      fmt::format("memory: {} of {} vectors, {}\n", memory.size(), memory.capacity(),
+                  std::isfinite(certificate)
+                      ? fmt::format("every patch learned lies within {:.4g} of one", certificate)
+                      : "no certificate: a task has none of them");
   if (const auto task = memory.find_task(command.options.task)) {
     const auto threshold = memory.threshold(*task, kFalseAlarms);
-    text += threshold ? threshold_text(*threshold) + "\n"
-                      : "no threshold yet: too few different images; learn more of them\n";
+    text += threshold ? threshold_text(*threshold) : why_no_threshold(report, memory, *task);
+    text += "\n";
   }
   text += fmt::format("peak memory {:.2f} GiB{}\n",
                       static_cast<double>(peak) / static_cast<double>(1U << 30),

@@ -91,9 +91,10 @@ void run(const MergeCommand& command) {
                                 {"capacity", merged.capacity()},
                                 {"tasks", merged.tasks().size()},
                                 {"certificate", merged.certificate()}})
-                   : fmt::format("merged {} memories: {} in {} of {} vectors, certificate {:.4g}\n",
+                   : fmt::format("merged {} memories: {} in {} of {} vectors, certificate {}\n",
                                  parts.size(), counted(merged.tasks().size(), "task"),
-                                 merged.size(), merged.capacity(), merged.certificate()));
+                                 merged.size(), merged.capacity(),
+                                 certificate_text(merged.certificate(), merged.size())));
 }
 
 }  // namespace

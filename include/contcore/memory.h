@@ -79,7 +79,8 @@ struct TaskState {
   float score = 0;
   /// NaN when there are none.
   double drift() const;
-  /// Why it has as many vectors as it has: "all it took", "equal share" or (paper) "resampled".
+  /// Why it has as many vectors as it has: "all it took", "equal share" (the memory is full),
+  /// "cut earlier" (when it was smaller or had more tasks), "no room" (none), (paper) "resampled".
   const char* why = "";
 };
 

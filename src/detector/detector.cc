@@ -9,6 +9,7 @@
 #include <chrono>
 #include <exception>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "base/file.h"
@@ -19,6 +20,8 @@
 #include "detector/in_order.h"
 #include "detector/learning.h"
 #include "detector/lessons.h"
+#include "memory/calibration.h"
+#include "memory/contents.h"
 #include "memory/memory_file.h"
 
 namespace contcore {
@@ -175,6 +178,7 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
   TrainingSetBuilder set(memory.dimension(), limit / 2);
   Clock::time_point start = Clock::now();
   const Progress extracting = part_of(options.progress, 0.0, options.online ? 1.0 : kExtractShare);
+  std::unordered_set<std::uint64_t> hashes;
   std::vector<Patches> waiting;  // online, for the memory to learn with all threads
   const auto take = [&](std::size_t i, Extracted& image) {
     if (!image.patches) {
@@ -184,6 +188,7 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
     }
     report.patches += image.patches->vectors.rows();
     ++report.learned;
+    if (hashes.insert(hash_of(image.patches->vectors.view())).second) ++report.different;
     if (options.online) {
       waiting.push_back(std::move(*image.patches));
     } else {

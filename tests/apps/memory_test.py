@@ -280,6 +280,26 @@ class MemoryTest(unittest.TestCase):
         for words in [file, "Not a directory", "set XDG_CACHE_HOME"]:
             self.assertIn(words, done.stderr)
 
+    def test_why_there_is_no_threshold(self):
+        self.learn(0, "--capacity", 1)
+        done = self.learn(1)
+        self.assertIn("too few for 2 tasks", done.stdout)
+        self.assertIn("no certificate", done.stdout)
+        self.assertNotIn("different images", done.stdout)
+        said = self.succeed("info", self.memory).stdout
+        self.assertNotIn("inf", said)
+        self.assertIn("certificate  none", said)
+        known = json.loads(self.succeed("info", self.memory, "--json").stdout)
+        self.assertEqual([t["why"] for t in known["tasks"]], ["all it took", "no room"])
+        self.assertIsNone(known["tasks"][1]["certificate"])
+        same = os.path.join(self.folder, "same")
+        os.mkdir(same)
+        for i in range(3):
+            write_image(os.path.join(same, "%d.ppm" % i), product(0, 0))
+        other = os.path.join(self.folder, "other.ccm")
+        done = self.succeed("learn", other, same, "--task", "a", *SMALL)
+        self.assertIn("features are the same for all 3 images", done.stdout)
+
     def test_a_first_image_alone_gives_no_verdict(self):
         image = os.path.join(self.images(0), sorted(os.listdir(self.images(0)))[0])
         done = self.succeed("learn", self.memory, image, "--task", "a", *SMALL)
@@ -395,6 +415,14 @@ class MemoryTest(unittest.TestCase):
                        "--backbone", "builtin", "--memory", "511")
         self.fail_with(2, ["product0"], "inspect", self.memory, self.images(0), "--task", "zebra")
         self.assertEqual(self.content(), before)
+    def test_an_empty_memory_has_no_certificate(self):
+        server = subprocess.Popen([CONTCORE, "serve", self.memory, "--port", "0", *SMALL],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # fmt: skip
+        server.stdout.readline()
+        server.send_signal(signal.SIGINT)
+        server.communicate(timeout=60)
+        self.assertIn("certificate  none", self.succeed("info", self.memory).stdout)
+        self.assertIsNone(json.loads(self.succeed("info", self.memory, "--json").stdout)["certificate"])
 
     def test_damaged_memories_are_refused(self):
         self.learn()
