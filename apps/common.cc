@@ -284,7 +284,12 @@ std::string error_text(const FeatureError& error, std::size_t images) {
   const std::string text = fmt::format("patch vectors are {:.1f} % off the float ones on {}",
                                        error.relative * 100, counted(images, "image"));
   if (error.relative > kUselessError) return text + kRemedy;
-  return text + " (10 to 25 % is usual, and does not matter)\n";
+  if (error.relative > kHarmlessError) {
+    return text +
+           ": more than the 25 % that has done no harm; compare with --precision float on images "
+           "of your own\n";
+  }
+  return text + " (up to 25 % has done no harm)\n";
 }
 
 }  // namespace contcore::app

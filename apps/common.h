@@ -63,7 +63,10 @@ void print_result(const std::string& text);
 /// A remark for the person at the terminal, on stderr.
 void note(const std::string& text);
 
-/// Features that are further off the float ones than this say something else.
+/// Features that are no further off the float ones than this have done no harm where it was tried.
+inline constexpr double kHarmlessError = 0.25;
+
+/// Features that are further off than this say something else.
 inline constexpr double kUselessError = 0.6;
 
 /// How far an 8-bit network's features are from the float one's, in a line.

@@ -122,18 +122,19 @@ void note_precision(const Extractor& extractor, const std::vector<std::string>& 
   constexpr std::size_t kCompared = 4;
   if (extractor.precision() != Precision::k8Bit) return;
   const std::string& named = extractor.source().at("backbone");
-  if (kept_eight_bit_form(named).itself) return;
   try {
+    if (kept_eight_bit_form(named).itself) return;
     const Backbone in_float =
         Backbone::of_bytes(named, model_bytes(named), extractor.backbone().layers());
     const CalibrationImages images = images_of(files);
-    const FeatureError error =
-        feature_error(in_float, extractor.backbone(), extractor.embedding(), images, kCompared);
+    const FeatureError error = feature_error(in_float, extractor.backbone(), extractor.embedding(),
+                                             images, kCompared, extractor.byte_scale());
     std::string text = error_text(error, std::min(images.count, kCompared));
     text.pop_back();
     note("8 bits: " + text);
   } catch (const Error& error) {
-    if (error.kind() != Error::Kind::kInput) throw;  // an image that learning will name
+    // An image that learning will name, or a float network that is not there.
+    if (error.kind() != Error::Kind::kInput) throw;
   }
 }
 

@@ -95,6 +95,19 @@ std::vector<float> embedded(const std::vector<FeatureMap>& maps, const PatchEmbe
   return vectors;
 }
 
+// What the bytes of the vectors stand for.
+std::vector<float> embedded_in_bytes(const std::vector<FeatureMap>& maps, const PatchEmbedding& how,
+                                     const ByteScale& scale) {
+  Compute one(1);
+  std::vector<std::uint8_t> bytes(maps[0].height * maps[0].width * how.dimension);
+  if (!embed(maps, how, scale, bytes.data(), one)) refuse("features that are not finite");
+  std::vector<float> vectors(bytes.size());
+  std::transform(bytes.begin(), bytes.end(), vectors.begin(), [&](std::uint8_t byte) {
+    return scale.scale * static_cast<float>(byte - scale.zero);
+  });
+  return vectors;
+}
+
 std::map<std::string, float> find_ranges(const Backbone& backbone, const CalibrationImages& images,
                                          Compute& compute, const Progress& progress) {
   const std::vector<std::string>& tensors = backbone.layers();
@@ -327,7 +340,7 @@ ByteScale find_byte_scale(const Backbone& backbone, const PatchEmbedding& embedd
 
 FeatureError feature_error(const Backbone& reference, const Backbone& other,
                            const PatchEmbedding& embedding, const CalibrationImages& images,
-                           std::size_t most) {
+                           std::size_t most, const std::optional<ByteScale>& bytes) {
   const std::size_t count = std::min(images.count, most);
   FeatureError error{0, true};
   Compute one(1);
@@ -335,10 +348,12 @@ FeatureError feature_error(const Backbone& reference, const Backbone& other,
   double differences = 0, lengths = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const NetworkInput input = calibration_input(reference, images.image(i * images.count / count));
-    const auto vectors = [&](Backbone::Runner& runner) {
-      return embedded(runner.run(input.chw, input.height, input.width, one), embedding);
+    const auto maps = [&](Backbone::Runner& runner) {
+      return runner.run(input.chw, input.height, input.width, one);
     };
-    const std::vector<float> a = vectors(first), b = vectors(second);
+    const std::vector<float> a = embedded(maps(first), embedding);
+    const std::vector<float> b = bytes ? embedded_in_bytes(maps(second), embedding, *bytes)
+                                       : embedded(maps(second), embedding);
     for (std::size_t row = 0; row < a.size(); row += embedding.dimension) {
       double difference = 0, length = 0;
       for (std::size_t d = row; d < row + embedding.dimension; ++d) {

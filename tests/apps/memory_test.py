@@ -280,6 +280,15 @@ class MemoryTest(unittest.TestCase):
         for words in [file, "Not a directory", "set XDG_CACHE_HOME"]:
             self.assertIn(words, done.stderr)
 
+    def test_an_8_bit_form_whose_float_network_is_gone(self):
+        cache = os.path.join(self.folder, "cache")
+        os.makedirs(os.path.join(cache, "contcore"))
+        form = os.path.join(cache, "contcore", "resnet50-8bit.onnx")
+        self.succeed("backbone", "quantize", "builtin", "--out", form)
+        environment = dict(os.environ, XDG_CACHE_HOME=cache)
+        self.succeed("learn", self.memory, self.images(0), "--task", "a", "--backbone", form,
+                     "--resize", 64, env=environment)  # fmt: skip
+
     def test_why_there_is_no_threshold(self):
         self.learn(0, "--capacity", 1)
         done = self.learn(1)

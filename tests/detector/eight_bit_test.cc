@@ -325,5 +325,17 @@ TEST_F(EightBit, RefusesAScoreThatNobodyKnows) {
   EXPECT_TRUE(says(complaint, "line.ccm") && says(complaint, "'mean'")) << complaint;
 }
 
+TEST_F(EightBit, RoundingIsPartOfTheError) {
+  const Extractor extractor = made();
+  const Backbone& network = extractor.backbone();
+  const CalibrationImages images = generated_images();
+  const auto error = [&](const std::optional<ByteScale>& bytes) {
+    return feature_error(network, network, extractor.embedding(), images, 2, bytes).relative;
+  };
+  EXPECT_EQ(error({}), 0);
+  EXPECT_GT(error(extractor.byte_scale()), 0);
+  EXPECT_LT(error(extractor.byte_scale()), 0.1);
+}
+
 }  // namespace
 }  // namespace contcore
