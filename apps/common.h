@@ -82,8 +82,17 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// Accepts whole numbers from 0 on that fit into 64 bits (CLI11 alone wraps −1 around).
-CLI::Validator whole_number();
+/// Accepts whole numbers from `least` on that fit into 64 bits (CLI11 alone wraps −1 around).
+CLI::Validator whole_number(std::uint64_t least = 0);
+
+/// Accepts the numbers that a patch vector may have.
+CLI::Validator vector_dimension();
+
+/// Accepts a text that parse_size() takes; an empty one would read as an option left out.
+CLI::Validator size_text();
+
+/// Throws Error (kUsage) if --paper stands beside an option that it sets.
+void check_paper(const CLI::App& command);
 
 /// Options of every subcommand that computes.
 struct CommonOptions {

@@ -42,6 +42,7 @@ struct LearnCommand {
   LearnOptions options;
   std::string memory_limit;
   std::string hold_out;
+  std::optional<double> ratio;
   MemorySettings settings;
   CommonOptions common;
 };
@@ -139,7 +140,10 @@ void note_precision(const Extractor& extractor, const std::vector<std::string>& 
 }
 
 void run(LearnCommand& command) {
-  check_part("--ratio", command.options.p == 0 ? 1 : command.options.p);
+  if (command.ratio) {
+    check_part("--ratio", *command.ratio);
+    command.options.p = *command.ratio;
+  }
   if (!command.hold_out.empty()) {
     throw Error(Error::Kind::kUsage,
                 "--hold-out is not needed any more: every image is learned, and the threshold is "
@@ -201,7 +205,7 @@ void add_learn(CLI::App& app) {
       ->type_name("NAME");
   sub->add_flag("--online", command->options.online,
                 "One image at a time, each seen once, as a line would");
-  sub->add_option("--ratio", command->options.p,
+  sub->add_option("--ratio", command->ratio,
                   "Part p of the patches that is taken (default: 0.01; online 0.1)")
       ->type_name("p");
   sub->add_option("--hold-out", command->hold_out)->group("");  // to say that it is gone
@@ -214,6 +218,7 @@ void add_learn(CLI::App& app) {
   command->common.add_to(*sub);
   sub->footer(kFooter);
   sub->callback([command, sub] {
+    check_paper(*sub);
     sort_positionals(*sub, command->server, command->memory, command->images);
     if (command->server.empty()) return run(*command);
     std::vector<std::string> local = {"--ratio", "--hold-out", "--memory-limit", "--threads"};

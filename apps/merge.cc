@@ -108,7 +108,7 @@ void add_merge(CLI::App& app) {
       ->type_name("MEMORY.ccm");
   sub->add_option("--capacity", command->capacity,
                   "Most vectors it may hold (default: the largest of theirs)")
-      ->check(whole_number())
+      ->check(whole_number(1))
       ->type_name("M");
   sub->add_option("--backbone", command->backbone,
                   "Where their backbone is now; needed only for lessons of a service that are not "

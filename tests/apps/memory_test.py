@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -419,11 +420,43 @@ class MemoryTest(unittest.TestCase):
         self.fail_with(3, ["--precision", "8bit", "float"], *again, "--precision", "float")
         self.fail_with(3, ["--dimension", "512", "256"], *again, "--dimension", "256")
         self.fail_with(3, ["--memory"], *again, "--memory", "1M")
-        self.fail_with(3, ["--precision"], *again, "--paper")
+        self.fail_with(3, ["--precision", "leave --paper out"], *again, "--paper")
+        for option in self.OF_PAPER:
+            self.fail_with(2, ["--paper", option[0]], *again, "--paper", *option)
         self.fail_with(2, ["511 bytes", "512"], "learn", self.memory + "2", self.images(1), "--task", "b",
                        "--backbone", "builtin", "--memory", "511")
         self.fail_with(2, ["product0"], "inspect", self.memory, self.images(0), "--task", "zebra")
         self.assertEqual(self.content(), before)
+
+    OF_PAPER = [["--precision", "float"], ["--dimension", 9], ["--resize", 64], ["--crop", 32], ["--score", "map"],
+                ["--consolidate", "share"], ["--q", 0.2]]  # fmt: skip
+
+    def test_numbers_that_mean_nothing(self):
+        new = ["learn", self.memory, self.images(0), "--task", "a", *SMALL]
+        for option, words in [
+            (["--capacity", 0], ["--capacity", "from 1 on"]),
+            (["--ratio", 0], ["--ratio"]),
+            (["--memory", ""], ["--memory", "not a size"]),
+            (["--memory", 1], ["1 byte has no room"]),
+            (["--dimension", 0], ["dimension", "65536"]),
+            (["--dimension", 2**63], ["dimension", "65536"]),
+            (["--dimension", 65537], ["dimension", "65536"]),
+            (["--q", 0.5], ["--q", "--consolidate paper"]),
+        ]:
+            self.fail_with(2, words, *new, *option)
+            if option[0] != "--ratio":
+                self.fail_with(2, words, "serve", self.memory, "--port", 0, *SMALL, *option)
+        self.assertEqual(os.listdir(self.folder), [])
+        self.learn(0)
+        self.fail_with(2, ["--use"], "inspect", self.memory, self.images(0), "--use", 0)
+        self.fail_with(2, ["--capacity"], "merge", self.memory + "2", self.memory, self.memory, "--capacity", 0)
+
+    def test_a_memory_limit_that_is_too_small_names_one_that_does(self):
+        new = ["learn", self.memory, self.images(0), "--task", "a", *SMALL]
+        said = self.fail_with(3, ["limit of 9 MiB"], *new, "--memory-limit", "9M").stderr
+        enough = re.search(r"(\d+) MiB suffice", said).group(1)
+        self.succeed(*new, "--memory-limit", enough + "M")
+
     def test_an_empty_memory_has_no_certificate(self):
         server = subprocess.Popen([CONTCORE, "serve", self.memory, "--port", "0", *SMALL],
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # fmt: skip
