@@ -117,8 +117,8 @@ std::size_t memory_of(const EvaluateCommand& command) {
   const std::size_t m = parse_size(command.memory) / each;
   if (m > 0) return m;
   throw Error(Error::Kind::kUsage,
-              fmt::format("--memory {} has no room for a vector, which takes {} bytes",
-                          command.memory, each));
+              fmt::format("--memory {} has no room for a vector, which takes {}", command.memory,
+                          counted(each, "byte")));
 }
 
 void set_paper(EvaluateCommand& command) {

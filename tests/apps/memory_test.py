@@ -236,6 +236,23 @@ class MemoryTest(unittest.TestCase):
         self.assertEqual(small["vectors"], 5)
         self.succeed("inspect", both, self.images(0, "test_bad"), "--use", 3)
 
+    def test_the_document_reads_a_memory(self):
+        """The example in docs/formats.md, as it stands there."""
+        with open(os.path.join(HERE, "..", "..", "docs", "formats.md")) as file:
+            (example,) = re.findall("```python\n(.*?)```", file.read(), re.DOTALL)
+        for precision, kind in [("8bit", "uint8"), ("float", "float32")]:
+            self.memory = os.path.join(self.folder, precision, "line.ccm")
+            os.mkdir(os.path.dirname(self.memory))
+            self.learn(0, "--precision", precision, "--capacity", 50)
+            ask = example + "\nprint(vectors.dtype, *vectors.shape, tasks[0]['name'])"
+            done = subprocess.run(
+                [sys.executable, "-c", ask], capture_output=True, text=True, timeout=60,
+                cwd=os.path.dirname(self.memory),
+            )  # fmt: skip
+            self.assertEqual(done.returncode, 0, done.stderr)
+            known = json.loads(self.succeed("info", self.memory, "--json").stdout)
+            self.assertEqual(done.stdout.split(), [kind, str(known["vectors"]), "512", "product0"])
+
     def test_merging_tells_a_backbone_by_its_bytes(self):
         form, moved = os.path.join(self.folder, "form.onnx"), os.path.join(self.folder, "moved.onnx")
         self.succeed("backbone", "quantize", "builtin", "--out", form)
