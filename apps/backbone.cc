@@ -129,7 +129,7 @@ std::string form_text(const FormInfo& info) {
   if (!info.why_not.empty()) return fmt::format("8-bit form: none, {}\n", info.why_not);
   const std::string convolutions = counted(info.convolutions, "convolution");
   if (info.file.empty()) {
-    return fmt::format("8-bit form: {}; not made yet, which `contcore backbone quantize` does\n",
+    return fmt::format("8-bit form: {}; not made yet: it is when 8 bits are first used\n",
                        convolutions);
   }
   return fmt::format("8-bit form: {}, {}\n       sha256 {}\n", convolutions, info.file, info.hash);
@@ -359,13 +359,13 @@ void run_quantize(const BackboneCommand& command) {
   outputs.plan("--out", command.out);
   const std::string model = model_bytes(command.file);
   const CalibrationImages images = calibration_images(command);
+  const Backbone before = Backbone::of_bytes(path, model, command.layers);  // are there such?
   Compute compute(command.common.threads);
   QuantizedNetwork network;
   {
     ProgressLine progress(fmt::format("measuring {}", command.file));
     network = quantize_network(path, model, images, compute, progress.callback());
   }
-  const Backbone before = Backbone::of_bytes(path, model, command.layers);
   const Backbone after = Backbone::of_bytes(command.out, network.bytes, command.layers);
   PatchEmbedding embedding;
   embedding.dimension = 512;

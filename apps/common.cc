@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "base/utf8.h"
+#include "contcore/embedding.h"
 #include "contcore/error.h"
 #include "coreset/sketch.h"
 #include "memory/journal.h"
@@ -192,6 +193,10 @@ std::string threshold_text(const Threshold& threshold) {
       threshold.score, 100 * threshold.false_alarms, counted(threshold.images, "image"));
 }
 
+std::string certificate_text(double certificate, std::size_t vectors) {
+  return vectors > 0 && std::isfinite(certificate) ? fmt::format("{:.4g}", certificate) : "none";
+}
+
 void print_result(const std::string& text) {
   errno = 0;
   const bool printed = std::fputs(printable(text).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
@@ -205,15 +210,51 @@ void note(const std::string& text) {
   std::fputs(fmt::format("contcore: {}\n", printable_name(text)).c_str(), stderr);
 }
 
-CLI::Validator whole_number() {
-  const auto check = [](const std::string& text) -> std::string {
+CLI::Validator whole_number(std::uint64_t least) {
+  const auto check = [least](const std::string& text) -> std::string {
     std::uint64_t number = 0;
     const char* end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data(), end, number);
-    if (error == std::errc() && rest == end) return "";
-    return fmt::format("'{}' is not a whole number from 0 on", text);
+    if (error == std::errc() && rest == end && number >= least) return "";
+    return fmt::format("'{}' is not a whole number from {} on", text, least);
   };
   return CLI::Validator(check, "");
+}
+
+CLI::Validator vector_dimension() {
+  const auto check = [](const std::string& text) -> std::string {
+    std::size_t number = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, number);
+    const bool fits = number > 0 && number <= kLargestDimension;
+    if (error == std::errc() && rest == end && fits) return "";
+    return fmt::format("'{}' is not a dimension; a patch vector has 1 to {} numbers", text,
+                       kLargestDimension);
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator size_text() {
+  const auto check = [](const std::string& text) -> std::string {
+    try {
+      parse_size(text);
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  return CLI::Validator(check, "");
+}
+
+void check_paper(const CLI::App& command) {
+  if (command.count("--paper") == 0) return;
+  for (const char* option :
+       {"--precision", "--dimension", "--resize", "--crop", "--score", "--consolidate", "--q"}) {
+    if (command.count(option) == 0) continue;
+    throw Error(
+        Error::Kind::kUsage,
+        fmt::format("--paper sets {0} as the paper has it; leave out {0}, or --paper", option));
+  }
 }
 
 void CommonOptions::add_to(CLI::App& command) {
@@ -280,7 +321,12 @@ std::string error_text(const FeatureError& error, std::size_t images) {
   const std::string text = fmt::format("patch vectors are {:.1f} % off the float ones on {}",
                                        error.relative * 100, counted(images, "image"));
   if (error.relative > kUselessError) return text + kRemedy;
-  return text + " (10 to 25 % is usual, and does not matter)\n";
+  if (error.relative > kHarmlessError) {
+    return text +
+           ": more than the 25 % that has done no harm; compare with --precision float on images "
+           "of your own\n";
+  }
+  return text + " (up to 25 % has done no harm)\n";
 }
 
 }  // namespace contcore::app

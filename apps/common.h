@@ -44,6 +44,9 @@ inline constexpr double kFalseAlarms = 0.05;
 /// What a threshold promises, in a sentence.
 std::string threshold_text(const Threshold& threshold);
 
+/// A memory's certificate, or "none": of an empty one, and where a task has no vector.
+std::string certificate_text(double certificate, std::size_t vectors);
+
 /// Throws Error (kInput) if a file of that name could not be written.
 void check_writable(const std::string& path);
 
@@ -60,7 +63,10 @@ void print_result(const std::string& text);
 /// A remark for the person at the terminal, on stderr.
 void note(const std::string& text);
 
-/// Features that are further off the float ones than this say something else.
+/// Features that are no further off the float ones than this have done no harm where it was tried.
+inline constexpr double kHarmlessError = 0.25;
+
+/// Features that are further off than this say something else.
 inline constexpr double kUselessError = 0.6;
 
 /// How far an 8-bit network's features are from the float one's, in a line.
@@ -76,8 +82,17 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// Accepts whole numbers from 0 on that fit into 64 bits (CLI11 alone wraps −1 around).
-CLI::Validator whole_number();
+/// Accepts whole numbers from `least` on that fit into 64 bits (CLI11 alone wraps −1 around).
+CLI::Validator whole_number(std::uint64_t least = 0);
+
+/// Accepts the numbers that a patch vector may have.
+CLI::Validator vector_dimension();
+
+/// Accepts a text that parse_size() takes; an empty one would read as an option left out.
+CLI::Validator size_text();
+
+/// Throws Error (kUsage) if --paper stands beside an option that it sets.
+void check_paper(const CLI::App& command);
 
 /// Options of every subcommand that computes.
 struct CommonOptions {

@@ -63,7 +63,11 @@ int report_parsing(const CLI::App& app, const CLI::ParseError& error) {
     return 0;
   }
   std::string name = "contcore";
-  for (const CLI::App* sub : app.get_subcommands()) name += " " + sub->get_name();
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    name += " " + at->get_name();
+  }
   note(fmt::format("{}; see {} --help", error.what(), name));
   return kUsage;
 }

@@ -117,11 +117,10 @@ std::size_t memory_of(const EvaluateCommand& command) {
   const std::size_t m = parse_size(command.memory) / each;
   if (m > 0) return m;
   throw Error(Error::Kind::kUsage,
-              fmt::format("--memory {} has no room for a vector, which takes {} bytes",
-                          command.memory, each));
+              fmt::format("--memory {} has no room for a vector, which takes {}", command.memory,
+                          counted(each, "byte")));
 }
 
-// Whatever was said before, all is as the paper has it.
 void set_paper(EvaluateCommand& command) {
   const DetectorOptions paper = DetectorOptions::paper();
   DataOptions& data = command.data;
@@ -354,18 +353,15 @@ void add_evaluate(CLI::App& app, const std::vector<std::string>& words) {
   auto* vectors = sub->add_option("-m,--capacity", command->m,
                                   "Vectors in the memory (default: 20000; VisA 40000, Real-IAD "
                                   "250000)")
-                      ->check(whole_number())
+                      ->check(whole_number(1))
                       ->type_name("M");
-  auto* bytes = sub->add_option("--memory", command->memory, "The same in bytes, such as 8M")
-                    ->excludes(vectors)
-                    ->type_name("SIZE");
-  auto* paper = sub->add_flag("--paper", command->paper,
-                              "All as in the paper: its rule and q, float, 1024 numbers, resized "
-                              "to 256, cropped to 224, the largest patch");
-  for (const char* other : {"--resize", "--crop", "--precision", "--dimension", "--score"}) {
-    paper->excludes(other);
-  }
-  paper->excludes(bytes);
+  sub->add_option("--memory", command->memory, "The same in bytes, such as 8M")
+      ->excludes(vectors)
+      ->check(size_text())
+      ->type_name("SIZE");
+  sub->add_flag("--paper", command->paper,
+                "All as in the paper: its rule and q, float, 1024 numbers, resized to 256, cropped "
+                "to 224, the largest patch");
   sub->add_option("--ratio", command->p, "Part p of the patches (default: 0.01; online 0.1)")
       ->type_name("p");
   sub->add_option("--q", command->q, "Paper's rule: part kept by nearest neighbours alone")
@@ -386,7 +382,10 @@ void add_evaluate(CLI::App& app, const std::vector<std::string>& words) {
       ->type_name("DIR");
   command->common.add_to(*sub);
   sub->footer(kFooter);
-  sub->callback([command] { run(*command); });
+  sub->callback([command, sub] {
+    check_paper(*sub);
+    run(*command);
+  });
 }
 
 }  // namespace contcore::app

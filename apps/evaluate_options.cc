@@ -48,7 +48,7 @@ void DataOptions::add_to(CLI::App& command) {
       ->type_name("8bit|float");
   command.add_option("--dimension", evaluation.dimension, "Numbers of a patch vector")
       ->capture_default_str()
-      ->check(whole_number())
+      ->check(vector_dimension())
       ->type_name("D");
   command
       .add_option(

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,7 +12,9 @@
 #include "base/utf8.h"
 #include "commands.h"
 #include "common.h"
+#include "contcore/error.h"
 #include "contcore/memory.h"
+#include "contcore/score.h"
 #include "memory/memory_file.h"
 
 namespace contcore::app {
@@ -28,6 +31,11 @@ struct InfoCommand {
   double false_alarms = kFalseAlarms;
   bool json = false;
 };
+
+// An empty memory proves nothing.
+double certificate_of(const Memory& memory) {
+  return memory.size() > 0 ? memory.certificate() : std::numeric_limits<double>::infinity();
+}
 
 // JSON has no infinity: a task that has no vector left has no certificate.
 nlohmann::json finite(double value) {
@@ -52,7 +60,7 @@ std::string as_json(const InfoCommand& command, const Memory& memory, std::size_
                            {"memory", vector_bytes(memory, memory.size())},
                            {"most_memory", vector_bytes(memory, memory.capacity())},
                            {"q", memory.consolidation().q},
-                           {"certificate", finite(memory.certificate())},
+                           {"certificate", finite(certificate_of(memory))},
                            {"source", memory.source},
                            {"journal", lessons}};
   object["tasks"] = nlohmann::json::array();
@@ -86,6 +94,18 @@ std::string alarms_text(const std::optional<Threshold>& threshold) {
   return threshold->by_hand ? "by hand" : fmt::format("{:.1f}%", 100 * threshold->false_alarms);
 }
 
+std::string why_certificate(const Memory& memory, const std::vector<TaskState>& states) {
+  if (memory.size() == 0) return "none: nothing is learned yet";
+  const auto without = static_cast<std::size_t>(std::count_if(
+      states.begin(), states.end(), [](const TaskState& state) { return state.vectors == 0; }));
+  const double certificate = memory.certificate();
+  if (std::isfinite(certificate)) {
+    return fmt::format("{:.4g}: no patch ever learned is farther from the memory", certificate);
+  }
+  return fmt::format("none: {} no vector; a larger memory has room for all",
+                     without == 1 ? "a task has" : fmt::format("{} tasks have", without));
+}
+
 std::string as_text(const InfoCommand& command, const Memory& memory, std::size_t lessons) {
   std::string text = fmt::format("{}  {:.1f} MiB\n", printable_name(command.memory),
                                  mebi(std::filesystem::file_size(command.memory)));
@@ -113,9 +133,8 @@ std::string as_text(const InfoCommand& command, const Memory& memory, std::size_
         fmt::format("journal      {} that a service was taught and that {} not in this file yet\n",
                     counted(lessons, "lesson"), lessons == 1 ? "is" : "are");
   }
-  text += fmt::format("certificate  {:.4g}: no patch ever learned is farther from the memory\n\n",
-                      memory.certificate());
   const std::vector<TaskState> states = memory.states();
+  text += fmt::format("certificate  {}\n\n", why_certificate(memory, states));
   std::size_t width = 4;
   for (const TaskRecord& task : memory.tasks()) {
     width = std::max(width, printable_name(task.name).size());
@@ -129,17 +148,27 @@ std::string as_text(const InfoCommand& command, const Memory& memory, std::size_
     const double share =
         100.0 * static_cast<double>(states[t].vectors) / static_cast<double>(memory.size());
     text += fmt::format(
-        "{:<{}} {:>7} {:>9} {:>8} {:>5.1f}%  {:<11} {:>11.4g} {:>9} {:>9} {:>9} {:>6}  {}\n",
+        "{:<{}} {:>7} {:>9} {:>8} {:>5.1f}%  {:<11} {:>11} {:>9} {:>9} {:>9} {:>6}  {}\n",
         printable_name(task.name), width, task.images, task.patches, states[t].vectors, share,
-        states[t].why, states[t].certificate, states[t].calibrated,
-        threshold ? fmt::format("{:.3f}", threshold->score) : "-", alarms_text(threshold),
+        states[t].why, certificate_text(states[t].certificate, states[t].vectors),
+        states[t].calibrated, threshold ? fmt::format("{:.3f}", threshold->score) : "-",
+        alarms_text(threshold),
         states[t].calibrated != 0 ? fmt::format("{:.2f}", states[t].drift()) : "-", task.learned);
   }
   return text;
 }
 
+void check_score(const InfoCommand& command, const Memory& memory) {
+  try {
+    score_of(memory.source);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", command.memory, error.what()));
+  }
+}
+
 void run(const InfoCommand& command) {
   const SavedMemory saved = open_saved(command.memory);
+  check_score(command, saved.memory);
   const std::size_t lessons = saved.records.size();
   print_result(command.json ? as_json(command, saved.memory, lessons)
                             : as_text(command, saved.memory, lessons));

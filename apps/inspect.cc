@@ -288,7 +288,7 @@ void add_inspect(CLI::App& app) {
          "(default: 0.05)")
       ->type_name("RATE");
   sub->add_option("--use", command->use, "Use a smaller memory of this many vectors")
-      ->check(whole_number())
+      ->check(whole_number(1))
       ->type_name("K");
   sub->add_option("--backbone", command->backbone, "Where the memory's backbone is now")
       ->type_name("FILE");

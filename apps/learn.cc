@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,6 +42,7 @@ struct LearnCommand {
   LearnOptions options;
   std::string memory_limit;
   std::string hold_out;
+  std::optional<double> ratio;
   MemorySettings settings;
   CommonOptions common;
 };
@@ -78,17 +80,37 @@ nlohmann::json as_json(const LearnCommand& command, const LearnReport& report, c
           {"peak_memory", peak}};
 }
 
+std::string why_no_threshold(const LearnReport& report, const Memory& memory, std::size_t task) {
+  if (memory.states()[task].vectors == 0) {
+    return fmt::format(
+        "no threshold: the task has no vector, since a memory of {} has too few for {}; learn into "
+        "a larger one (--memory)",
+        counted(memory.capacity(), "vector"), counted(memory.tasks().size(), "task"));
+  }
+  if (report.learned > 1 && report.different == 1) {
+    return fmt::format(
+        "no threshold: the backbone's features are the same for all {}; learn different images, "
+        "or, if they are, choose another backbone or other --layers",
+        counted(report.learned, "image"));
+  }
+  return "no threshold yet: too few different images; learn more of them";
+}
+
 std::string as_text(const LearnCommand& command, const LearnReport& report, const Memory& memory,
                     double seconds, std::size_t peak) {
   std::string text =
       fmt::format("learned {} of {} in {:.1f} s: {} patches\n", counted(report.learned, "image"),
                   printable_name(command.options.task), seconds, report.patches);
-  text += fmt::format("memory: {} of {} vectors, every patch learned lies within {:.4g} of one\n",
-                      memory.size(), memory.capacity(), memory.certificate());
+  const double certificate = memory.certificate();
+  text +=
+      fmt::format("memory: {} of {} vectors, {}\n", memory.size(), memory.capacity(),
+                  std::isfinite(certificate)
+                      ? fmt::format("every patch learned lies within {:.4g} of one", certificate)
+                      : "no certificate: a task has none of them");
   if (const auto task = memory.find_task(command.options.task)) {
     const auto threshold = memory.threshold(*task, kFalseAlarms);
-    text += threshold ? threshold_text(*threshold) + "\n"
-                      : "no threshold yet: too few different images; learn more of them\n";
+    text += threshold ? threshold_text(*threshold) : why_no_threshold(report, memory, *task);
+    text += "\n";
   }
   text += fmt::format("peak memory {:.2f} GiB{}\n",
                       static_cast<double>(peak) / static_cast<double>(1U << 30),
@@ -101,23 +123,27 @@ void note_precision(const Extractor& extractor, const std::vector<std::string>& 
   constexpr std::size_t kCompared = 4;
   if (extractor.precision() != Precision::k8Bit) return;
   const std::string& named = extractor.source().at("backbone");
-  if (kept_eight_bit_form(named).itself) return;
   try {
+    if (kept_eight_bit_form(named).itself) return;
     const Backbone in_float =
         Backbone::of_bytes(named, model_bytes(named), extractor.backbone().layers());
     const CalibrationImages images = images_of(files);
-    const FeatureError error =
-        feature_error(in_float, extractor.backbone(), extractor.embedding(), images, kCompared);
+    const FeatureError error = feature_error(in_float, extractor.backbone(), extractor.embedding(),
+                                             images, kCompared, extractor.byte_scale());
     std::string text = error_text(error, std::min(images.count, kCompared));
     text.pop_back();
     note("8 bits: " + text);
   } catch (const Error& error) {
-    if (error.kind() != Error::Kind::kInput) throw;  // an image that learning will name
+    // An image that learning will name, or a float network that is not there.
+    if (error.kind() != Error::Kind::kInput) throw;
   }
 }
 
 void run(LearnCommand& command) {
-  check_part("--ratio", command.options.p == 0 ? 1 : command.options.p);
+  if (command.ratio) {
+    check_part("--ratio", *command.ratio);
+    command.options.p = *command.ratio;
+  }
   if (!command.hold_out.empty()) {
     throw Error(Error::Kind::kUsage,
                 "--hold-out is not needed any more: every image is learned, and the threshold is "
@@ -179,7 +205,7 @@ void add_learn(CLI::App& app) {
       ->type_name("NAME");
   sub->add_flag("--online", command->options.online,
                 "One image at a time, each seen once, as a line would");
-  sub->add_option("--ratio", command->options.p,
+  sub->add_option("--ratio", command->ratio,
                   "Part p of the patches that is taken (default: 0.01; online 0.1)")
       ->type_name("p");
   sub->add_option("--hold-out", command->hold_out)->group("");  // to say that it is gone
@@ -192,6 +218,7 @@ void add_learn(CLI::App& app) {
   command->common.add_to(*sub);
   sub->footer(kFooter);
   sub->callback([command, sub] {
+    check_paper(*sub);
     sort_positionals(*sub, command->server, command->memory, command->images);
     if (command->server.empty()) return run(*command);
     std::vector<std::string> local = {"--ratio", "--hold-out", "--memory-limit", "--threads"};

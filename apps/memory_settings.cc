@@ -24,7 +24,7 @@ void MemorySettings::add_to(CLI::App& command) {
       .add_option(
           "--dimension", dimension_,
           fmt::format("New memory: numbers of a patch vector (default: {})", usual.dimension))
-      ->check(whole_number())
+      ->check(vector_dimension())
       ->type_name("D");
   command
       .add_option("--resize", resize_,
@@ -49,9 +49,10 @@ void MemorySettings::add_to(CLI::App& command) {
                                 fmt::format("New memory: most bytes of its vectors, such as 8M "
                                             "(default: {}M)",
                                             usual.memory >> 20))
+                    ->check(size_text())
                     ->type_name("SIZE");
   command.add_option("--capacity", capacity_, "New memory: the same in vectors, m")
-      ->check(whole_number())
+      ->check(whole_number(1))
       ->excludes(bytes)
       ->type_name("M");
   command
@@ -96,6 +97,11 @@ DetectorOptions MemorySettings::options() const {
   }
   if (capacity_) options.capacity = *capacity_;
   if (!consolidate_.empty()) options.consolidate.rule = Consolidate::parse(consolidate_);
+  if (q_ && options.consolidate.rule != Consolidate::Rule::kPaper) {
+    throw Error(Error::Kind::kUsage,
+                "--q has no effect without the paper's rule; add --consolidate paper, or leave it "
+                "out");
+  }
   if (q_) options.consolidate.q = *q_;
   options.notice = note;
   capacity_of(options);  // is there room for one?
@@ -106,11 +112,11 @@ void MemorySettings::check(const Memory& memory, const std::string& name) const 
   const auto same = [&](const std::string& option, const std::string& asked,
                         const std::string& has) {
     if (asked.empty() || asked == has) return;
-    throw Error(
-        Error::Kind::kInput,
-        fmt::format("{}: was made with {} {}, not {}; leave the option out, or learn into a "
-                    "new memory",
-                    name, option, has, asked));
+    throw Error(Error::Kind::kInput,
+                fmt::format("{}: was made with {} {}, not {}{}; leave {} out, or learn into a new "
+                            "memory",
+                            name, option, has, asked, paper_ ? ", which --paper asks for" : "",
+                            paper_ ? "--paper" : "the option"));
   };
   const auto said = [&](const std::string& key) {
     const auto found = memory.source.find(key);
@@ -150,6 +156,11 @@ void MemorySettings::check(const Memory& memory, const std::string& name) const 
   }
   const Consolidate& has = memory.consolidation();
   same("--consolidate", or_papers(consolidate_, "paper"), has.name());
+  if (q_ && has.rule != Consolidate::Rule::kPaper) {
+    throw Error(
+        Error::Kind::kInput,
+        fmt::format("{}: is consolidated by {}, which has no q; leave --q out", name, has.name()));
+  }
   if (q_) same("--q", fmt::format("{}", *q_), fmt::format("{}", has.q));
 }
 

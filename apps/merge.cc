@@ -12,6 +12,7 @@
 #include "common.h"
 #include "contcore/error.h"
 #include "contcore/memory.h"
+#include "contcore/score.h"
 #include "memory/memory_file.h"
 
 namespace contcore::app {
@@ -22,6 +23,16 @@ constexpr char kFooter[] =
     "  contcore merge all.ccm line1.ccm line2.ccm\n"
     "The memories must have been made with the same backbone and preprocessing. Tasks of the same\n"
     "name become one.\n";
+
+// A memory that says nothing of its score has one all the same.
+void check_scores(const Memory& a, const Memory& b) {
+  const std::string scores[] = {score_name(score_of(a.source)), score_name(score_of(b.source))};
+  if (scores[0] == scores[1]) return;
+  throw Error(Error::Kind::kInput,
+              fmt::format("the memories differ in their score ({} and {}) and cannot be merged; "
+                          "learn one of them again with the other's --score",
+                          scores[0], scores[1]));
+}
 
 struct MergeCommand {
   std::string out;
@@ -67,6 +78,7 @@ void run(const MergeCommand& command) {
   Memory merged = std::move(parts[0]);
   for (std::size_t i = 1; i < parts.size(); ++i) {
     try {
+      if (merged.scalar() == parts[i].scalar()) check_scores(merged, parts[i]);
       merged = Memory::merge(merged, parts[i], capacity, compute);
     } catch (const Error& error) {
       throw Error(error.kind(), fmt::format("{}: {}", command.memories[i], error.what()));
@@ -79,9 +91,10 @@ void run(const MergeCommand& command) {
                                 {"capacity", merged.capacity()},
                                 {"tasks", merged.tasks().size()},
                                 {"certificate", merged.certificate()}})
-                   : fmt::format("merged {} memories: {} in {} of {} vectors, certificate {:.4g}\n",
+                   : fmt::format("merged {} memories: {} in {} of {} vectors, certificate {}\n",
                                  parts.size(), counted(merged.tasks().size(), "task"),
-                                 merged.size(), merged.capacity(), merged.certificate()));
+                                 merged.size(), merged.capacity(),
+                                 certificate_text(merged.certificate(), merged.size())));
 }
 
 }  // namespace
@@ -95,7 +108,7 @@ void add_merge(CLI::App& app) {
       ->type_name("MEMORY.ccm");
   sub->add_option("--capacity", command->capacity,
                   "Most vectors it may hold (default: the largest of theirs)")
-      ->check(whole_number())
+      ->check(whole_number(1))
       ->type_name("M");
   sub->add_option("--backbone", command->backbone,
                   "Where their backbone is now; needed only for lessons of a service that are not "

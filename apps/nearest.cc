@@ -46,14 +46,15 @@ void check_k(std::size_t k, std::size_t memory_rows, std::size_t query_rows) {
   if (k == 0) throw Error(Error::Kind::kInput, "--k 0 finds nothing; ask for at least 1");
   constexpr std::size_t kBytesEach = sizeof(float) + sizeof(std::int64_t);
   if (k > std::numeric_limits<std::size_t>::max() / kBytesEach / query_rows) {
-    throw Error(Error::Kind::kInput, fmt::format("--k {} is too large; there are only {}", k,
-                                                 counted(memory_rows, "vector")));
+    throw Error(Error::Kind::kInput,
+                fmt::format("--k {} is too large; there {} only {}", k,
+                            memory_rows == 1 ? "is" : "are", counted(memory_rows, "vector")));
   }
   if (k > memory_rows) {
     note(
-        fmt::format("there are only {} to find; the rest of the {} is filled with -1 at an "
+        fmt::format("there {} only {} to find; the rest of the {} is filled with -1 at an "
                     "infinite distance",
-                    counted(memory_rows, "vector"), k));
+                    memory_rows == 1 ? "is" : "are", counted(memory_rows, "vector"), k));
   }
 }
 

@@ -43,10 +43,11 @@ void prepare(ServeCommand& command) {
   options.http.body = parse_size(command.max_body);
   options.http.bodies = std::max(options.http.bodies, 2 * options.http.body);
   options.retention.image_bytes = parse_size(command.keep_images);
-  options.memory.settings = command.settings.options();
   options.memory.backbone = command.settings.backbone();
   const std::string& path = options.memory.path;
-  if (command.settings.named() && std::filesystem::exists(path)) {
+  if (!std::filesystem::exists(path)) {
+    options.memory.settings = command.settings.options();
+  } else if (command.settings.named()) {
     command.settings.check(Memory::open(path), path);
   }
   const char* variable = std::getenv("CONTCORE_TOKENS");
@@ -123,7 +124,10 @@ void add_serve(CLI::App& app) {
       ->type_name("T");
   command->settings.add_to(*sub);
   sub->footer(kFooter);
-  sub->callback([command] { run(*command); });
+  sub->callback([command, sub] {
+    check_paper(*sub);
+    run(*command);
+  });
 }
 
 }  // namespace contcore::app

@@ -53,6 +53,7 @@ struct SkippedImage {
 
 struct LearnReport {
   std::size_t learned = 0;
+  std::size_t different = 0;  ///< of these, by their features
   std::vector<SkippedImage> skipped;
   std::size_t patches = 0;
   double extract_seconds = 0;  ///< images to features

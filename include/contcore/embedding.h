@@ -29,6 +29,9 @@ struct PatchEmbedding {
 void embed(std::span<const FeatureMap> maps, const PatchEmbedding& how, float* out,
            Compute& compute);
 
+/// Numbers that a patch vector may have.
+inline constexpr std::size_t kLargestDimension = 65536;
+
 /// How numbers become bytes: x / scale to the nearest whole number, of two the even one, plus zero,
 /// cut off at 0 and 255.
 struct ByteScale {

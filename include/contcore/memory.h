@@ -79,7 +79,8 @@ struct TaskState {
   float score = 0;
   /// NaN when there are none.
   double drift() const;
-  /// Why it has as many vectors as it has: "all it took", "equal share" or (paper) "resampled".
+  /// Why it has as many vectors as it has: "all it took", "equal share" (the memory is full),
+  /// "cut earlier" (when it was smaller or had more tasks), "no room" (none), (paper) "resampled".
   const char* why = "";
 };
 
@@ -218,11 +219,13 @@ class Memory {
   Memory shrink(std::size_t count, Compute& compute) const;
 
   /// Both memories' tasks in one of m: equal shares, tasks of the same name joined; or G_m(A ∪ B)
-  /// (paper). Throws Error (kInput) when dimension, source or rule differ, or one is empty.
+  /// (paper). The source is a's. Throws Error (kInput) when dimension, kind, source or rule differ,
+  /// or one is empty.
   static Memory merge(const Memory& a, const Memory& b, std::size_t capacity, Compute& compute);
 
   /// What the features come from (backbone, preprocessing), for whoever makes them: kept in the
-  /// file, never looked at here except that merged memories must agree.
+  /// file, never looked at here except that merged memories must agree. An entry KEY is then told
+  /// by KEY.sha256 alone where both have that: a file is the same wherever it lies.
   std::map<std::string, std::string> source;
 
   /// Safetensors; the layout is in src/memory/file.cc and docs/formats.md. Saving replaces the file

@@ -16,7 +16,8 @@ enum class Score {
 /// "map" or "patch"; and back. Throws Error (kUsage) for another name.
 const char* score_name(Score score);
 Score parse_score(const std::string& name);
-/// What a memory's source says; one that says nothing is of patches.
+/// What a memory's source says; one that says nothing is of patches. Throws Error (kInput) for one
+/// that this version does not know.
 Score score_of(const std::map<std::string, std::string>& source);
 
 /// Where the patches of an image lie: their grid, and the pixels that the backbone saw.

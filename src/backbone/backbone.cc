@@ -144,6 +144,7 @@ void Backbone::Model::choose(std::vector<std::string> wanted) {
            "it");
     }
   }
+  check_weights(graph, nodes);
 }
 
 const Node* Backbone::Model::producer(const std::string& tensor) const {

@@ -29,7 +29,6 @@
 namespace contcore {
 namespace {
 
-constexpr std::size_t kMostDimension = 65536;
 constexpr std::size_t kWidestNeighbourhood = 31;
 
 // One summand of an output: a place in the sums (pattern after pattern, channel after channel).
@@ -251,9 +250,9 @@ std::vector<Interpolation> interpolations(std::size_t size, std::size_t target) 
 
 void check(std::span<const FeatureMap> maps, const PatchEmbedding& how) {
   const auto fail = [](const std::string& what) { throw Error(Error::Kind::kUsage, what); };
-  if (how.dimension == 0 || how.dimension > kMostDimension) {
+  if (how.dimension == 0 || how.dimension > kLargestDimension) {
     fail(fmt::format("a patch embedding of {} numbers; give from 1 to {}, such as 1024",
-                     how.dimension, kMostDimension));
+                     how.dimension, kLargestDimension));
   }
   if (how.neighbourhood % 2 == 0 || how.neighbourhood > kWidestNeighbourhood) {
     fail(fmt::format("a neighbourhood of {} places; give an odd number up to {}, such as 3",

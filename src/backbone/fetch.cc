@@ -248,13 +248,6 @@ void write_model(const std::string& path, const std::string& bytes) {
   write_whole(path, std::array{part});
 }
 
-void make_folder_of(const std::string& path) {
-  const fs::path folder = fs::path(path).parent_path();
-  std::error_code error;
-  if (!folder.empty()) fs::create_directories(folder, error);
-  if (error) refuse(fmt::format("{}: cannot be made: {}", folder.string(), error.message()));
-}
-
 void check_name(const std::string& name) {
   if (name == "resnet50") return;
   throw Error(
@@ -266,25 +259,34 @@ void check_name(const std::string& name) {
 
 }  // namespace
 
-std::string cached_backbone(const std::string& name) {
+std::optional<std::string> backbone_cache() {
   const std::optional<std::string> cache = folder_variable("XDG_CACHE_HOME");
   const std::optional<std::string> home = folder_variable("HOME");
-  if (!cache && !home) {
+  if (!cache && !home) return std::nullopt;
+  return (cache ? *cache : *home + "/.cache") + "/contcore";
+}
+
+void make_folder_of(const std::string& path, const std::string& remedy) {
+  const fs::path folder = fs::path(path).parent_path();
+  std::error_code error;
+  if (!folder.empty()) fs::create_directories(folder, error);
+  if (!error) return;
+  refuse(fmt::format("{}: cannot be made: {}{}", folder.string(), error.message(), remedy));
+}
+
+std::string cached_backbone(const std::string& name) {
+  const std::optional<std::string> cache = backbone_cache();
+  if (!cache) {
     refuse(
         "neither XDG_CACHE_HOME nor HOME names a folder to keep backbones in; set one, or name the "
         "file");
   }
-  return (cache ? *cache : *home + "/.cache") + "/contcore/" + name + ".onnx";
+  return *cache + "/" + name + ".onnx";
 }
 
 std::string default_backbone() {
-  try {
-    const std::string cached = cached_backbone("resnet50");
-    if (readable(cached)) return cached;
-  } catch (const Error&) {
-    // No cache folder: nothing can have been fetched.
-  }
-  return "builtin";
+  const bool fetched = backbone_cache() && readable(cached_backbone("resnet50"));
+  return fetched ? cached_backbone("resnet50") : "builtin";
 }
 
 std::string resolve_backbone(const std::string& name_or_path) {
@@ -310,7 +312,7 @@ std::string fetch_backbone(const std::string& name, const std::string& out,
   }
   const std::string tar = find_program("tar");
   if (tar.empty()) refuse("tar is not on the PATH; install it to unpack the weights");
-  make_folder_of(target);
+  make_folder_of(target, out.empty() ? kCacheRemedy : "");
   const TemporaryFolder folder;
   // Nothing is known of how far npm is.
   run_program(

@@ -2,11 +2,22 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "contcore/progress.h"
 
 namespace contcore {
+
+/// The folder that backbones are kept in, ${XDG_CACHE_HOME:-~/.cache}/contcore; nothing if neither
+/// XDG_CACHE_HOME nor HOME names a folder.
+std::optional<std::string> backbone_cache();
+
+/// What to do where that folder cannot be written.
+inline constexpr char kCacheRemedy[] = "; set XDG_CACHE_HOME to a folder that can be written";
+
+/// Makes the folder a file is to lie in. Throws Error (kInput) with the reason and the remedy.
+void make_folder_of(const std::string& path, const std::string& remedy = "");
 
 /// Where the backbone of that name is kept: ${XDG_CACHE_HOME:-~/.cache}/contcore/NAME.onnx. Throws
 /// Error (kInput) if there is no such place.

@@ -1,12 +1,52 @@
 #include "backbone/graph_passes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <span>
 #include <unordered_set>
 
+#include "backbone/attributes.h"
 #include "backbone/constants.h"
 #include "contcore/error.h"
 
 namespace contcore {
+namespace {
+
+// Elsewhere an infinity may be meant: a bound that does not bind, a mask.
+bool multiplies(const std::string& op) {
+  static const std::unordered_set<std::string> kOperators = {
+      "BatchNormalization",    "Conv",   "ConvTranspose", "Gemm",
+      "InstanceNormalization", "MatMul", "Mul",           "LayerNormalization"};
+  return kOperators.contains(op);
+}
+
+// Without a branch, so that it costs no more than reading: all bits of the exponent are set.
+bool has_not_finite(std::span<const float> values) {
+  constexpr std::uint32_t kExponent = 0x7f800000;
+  bool found = false;
+  for (const float value : values) {
+    found |= (std::bit_cast<std::uint32_t>(value) & kExponent) == kExponent;
+  }
+  return found;
+}
+
+void check_weight(const Node& node, const std::string& name, std::span<const float> values) {
+  if (!has_not_finite(values)) return;
+  const bool infinite_too = multiplies(node.op);
+  const auto bad = std::find_if(values.begin(), values.end(), [&](float value) {
+    return infinite_too ? !std::isfinite(value) : std::isnan(value);
+  });
+  if (bad == values.end()) return;
+  fail(node, fmt::format("its weight '{}' holds {}, which is not finite; export the network again, "
+                         "from weights that are",
+                         name, *bad));
+}
+
+}  // namespace
 
 std::vector<std::size_t> needed_nodes(const Graph& graph, const std::vector<std::string>& targets) {
   std::unordered_set<std::string> needed(targets.begin(), targets.end());
@@ -53,6 +93,19 @@ void fold_constants(Graph& graph) {
   std::unordered_set<std::string> used(graph.outputs.begin(), graph.outputs.end());
   for (const Node& node : graph.nodes) used.insert(node.inputs.begin(), node.inputs.end());
   std::erase_if(graph.weights, [&](const auto& weight) { return !used.contains(weight.first); });
+}
+
+void check_weights(const Graph& graph, const std::vector<std::size_t>& nodes) {
+  for (const std::size_t i : nodes) {
+    if (graph.nodes[i].op == "QuantizeLinear" || graph.nodes[i].op == "DequantizeLinear") {
+      continue;  // these say more of their scales when they are lowered
+    }
+    for (const std::string& name : graph.nodes[i].inputs) {
+      const auto weight = graph.weights.find(name);
+      if (weight == graph.weights.end() || !weight->second.is_float()) continue;
+      check_weight(graph.nodes[i], name, *weight->second.floats);
+    }
+  }
 }
 
 }  // namespace contcore

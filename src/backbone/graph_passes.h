@@ -16,4 +16,8 @@ std::vector<std::size_t> needed_nodes(const Graph& graph, const std::vector<std:
 /// is reported when it is needed.
 void fold_constants(Graph& graph);
 
+/// Throws Error (kInput) if one of these nodes reads a weight that is no number, or multiplies by
+/// an infinite one: a ReLU behind it would make zeros of that, and nobody would see it.
+void check_weights(const Graph& graph, const std::vector<std::size_t>& nodes);
+
 }  // namespace contcore

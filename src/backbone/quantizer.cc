@@ -52,7 +52,7 @@ struct TensorFacts {
   bool of_image = false;      // depends on the image
   bool of_conv = false;       // a convolution lies on the way from the image
   bool pooled = false;        // one number a channel: what squeezing and exciting works on
-  bool runnable = true;       // no operator on the way that contcore does not have
+  std::string unknown;        // an operator on the way that contcore does not have; empty: none
   bool not_negative = false;  // for every image
 };
 
@@ -84,7 +84,7 @@ TensorFacts facts_of(const Node& node, const Graph& graph, const Facts& known) {
   TensorFacts facts;
   facts.pooled = true;
   facts.not_negative = true;
-  facts.runnable = known_operator(node.op);
+  if (!known_operator(node.op)) facts.unknown = node.op;
   for (const std::string& name : node.inputs) {
     const auto found = known.find(name);
     if (found == known.end()) {
@@ -98,7 +98,7 @@ TensorFacts facts_of(const Node& node, const Graph& graph, const Facts& known) {
     facts.of_image = true;
     facts.of_conv = facts.of_conv || input.of_conv;
     facts.pooled = facts.pooled && input.pooled;
-    facts.runnable = facts.runnable && input.runnable;
+    if (facts.unknown.empty()) facts.unknown = input.unknown;
     facts.not_negative = facts.not_negative && input.not_negative;
   }
   facts.of_conv = facts.of_conv || node.op == "Conv";
@@ -276,18 +276,23 @@ Quantizer::Work::Work(const std::string& bytes) : graph(parse_onnx(bytes.data(),
   if (is_quantized(graph)) refuse("is in 8 bits already; it can be used as it is");
   check_opset();
   facts = find_facts(graph);
+  std::vector<std::size_t> weighted;  // others may not be needed by any layer
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (graph.nodes[i].op == "Conv") weighted.push_back(i);
     for (const std::string& name : graph.nodes[i].outputs) makers[name] = i;
     for (const std::string& name : graph.nodes[i].inputs) users[name].push_back(i);
   }
+  check_weights(graph, weighted);  // before anything is measured
   find_convolutions();
   if (behind_first) return;
   std::string why;
   if (!stay_float.empty()) {
     why = fmt::format(" ({} stays float: {})", stay_float.front().name, stay_float.front().why);
   }
-  refuse(
-      fmt::format("nothing to quantise: no convolutions behind the first{}; use it in float", why));
+  refuse(fmt::format(
+      "has no 8-bit form: no convolution behind the first can be in 8 bits{}; use it in "
+      "float (--precision float)",
+      why));
 }
 
 std::string Quantizer::Work::why_float(const Node& node) const {
@@ -299,7 +304,10 @@ std::string Quantizer::Work::why_float(const Node& node) const {
     return "it reads an image that the network prepares";
   }
   if (input->second.pooled) return "it reads one number a channel (squeeze and excite)";
-  if (!input->second.runnable) return "it lies behind an operator that cannot be run";
+  if (!input->second.unknown.empty()) {
+    return fmt::format("it lies behind the operator {}, which is not supported",
+                       input->second.unknown);
+  }
   return "";
 }
 

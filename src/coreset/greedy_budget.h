@@ -14,4 +14,7 @@ namespace contcore {
 std::size_t greedy_width(const VectorView& points, const VectorView& base,
                          const GreedyOptions& options);
 
+/// The smallest memory limit to sample `count` of the points with, on a base of so many vectors.
+std::size_t greedy_least_memory(const VectorView& points, std::size_t base, std::size_t count);
+
 }  // namespace contcore

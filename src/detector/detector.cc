@@ -9,16 +9,21 @@
 #include <chrono>
 #include <exception>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
 #include "base/file.h"
 #include "base/peak_memory.h"
 #include "base/rows.h"
+#include "contcore/embedding.h"
 #include "contcore/error.h"
+#include "coreset/greedy_budget.h"
 #include "detector/extract_files.h"
 #include "detector/in_order.h"
 #include "detector/learning.h"
 #include "detector/lessons.h"
+#include "memory/calibration.h"
+#include "memory/contents.h"
 #include "memory/memory_file.h"
 
 namespace contcore {
@@ -50,6 +55,24 @@ class Rollback {
   Memory before_;
   int exceptions_;
 };
+
+constexpr std::size_t kLeastPart = 8;  // of the memory limit is for sampling, whatever is taken
+
+// Before sampling finds out, which knows neither the user's limit nor what would do.
+void check_limit(const Memory& memory, VectorView features, const LearnHow& how,
+                 std::size_t limit) {
+  const auto task = memory.find_task(how.task);
+  const std::size_t own = task ? memory.states()[*task].vectors : 0;
+  const bool on_own = memory.consolidation().rule == Consolidate::Rule::kShare;
+  const std::size_t needed =
+      greedy_least_memory(features, on_own ? own : memory.size(), picks_of(how.p, features.rows));
+  if (how.memory_limit >= needed) return;
+  throw Error(Error::Kind::kInput,
+              fmt::format("task '{}': a memory limit of {:.4g} MiB is too small for {} patches; "
+                          "{} MiB suffice, as may fewer images at a time",
+                          how.task, static_cast<double>(limit) / (1 << 20), features.rows,
+                          (kLeastPart * needed >> 20) + 1));
+}
 
 }  // namespace
 
@@ -88,13 +111,18 @@ DetectorOptions DetectorOptions::paper() {
 }
 
 std::size_t capacity_of(const DetectorOptions& options) {
+  if (options.dimension == 0 || options.dimension > kLargestDimension) {
+    throw Error(Error::Kind::kUsage,
+                fmt::format("a patch vector of dimension {} cannot be; it has 1 to {} numbers",
+                            options.dimension, kLargestDimension));
+  }
   if (options.capacity != 0) return options.capacity;
   const std::size_t each = options.dimension * bytes_of(scalar_of(options.precision));
-  if (each == 0 || options.memory < each) {
+  if (options.memory < each) {
     throw Error(Error::Kind::kUsage,
-                fmt::format("a memory of {} bytes has no room for a vector, which takes {}; give "
-                            "it more",
-                            options.memory, each));
+                fmt::format("a memory of {} byte{} has no room for a vector, which takes {}; give "
+                            "it more, or vectors of a smaller dimension",
+                            options.memory, options.memory == 1 ? "" : "s", each));
   }
   return options.memory / each;
 }
@@ -175,6 +203,7 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
   TrainingSetBuilder set(memory.dimension(), limit / 2);
   Clock::time_point start = Clock::now();
   const Progress extracting = part_of(options.progress, 0.0, options.online ? 1.0 : kExtractShare);
+  std::unordered_set<std::uint64_t> hashes;
   std::vector<Patches> waiting;  // online, for the memory to learn with all threads
   const auto take = [&](std::size_t i, Extracted& image) {
     if (!image.patches) {
@@ -184,6 +213,7 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
     }
     report.patches += image.patches->vectors.rows();
     ++report.learned;
+    if (hashes.insert(hash_of(image.patches->vectors.view())).second) ++report.different;
     if (options.online) {
       waiting.push_back(std::move(*image.patches));
     } else {
@@ -217,8 +247,9 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
   if (!options.online) {
     const std::size_t taken =
         own_memory() + 3 * memory.capacity() * memory.dimension() * bytes_of(memory.scalar());
-    const std::size_t least = limit / 8;
+    const std::size_t least = limit / kLeastPart;
     how.memory_limit = limit > taken + least ? limit - taken : least;
+    check_limit(memory, set.view().features, how, limit);
     how.progress = part_of(options.progress, kExtractShare, 1.0);
     learn_task(memory, set.view(), how, compute);
   }
@@ -248,7 +279,7 @@ void Detector::inspect(const std::vector<std::string>& files, const InspectOptio
     const Clock::time_point start = Clock::now();
     try {
       result.image = read_image(file);
-      result.seen = inspect(result.image, options, with);
+      result.seen = about_file(file, [&] { return inspect(result.image, options, with); });
     } catch (const Error& error) {
       if (error.kind() != Error::Kind::kInput) throw;
       result.error = error.what();

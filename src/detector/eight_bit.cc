@@ -95,6 +95,19 @@ std::vector<float> embedded(const std::vector<FeatureMap>& maps, const PatchEmbe
   return vectors;
 }
 
+// What the bytes of the vectors stand for.
+std::vector<float> embedded_in_bytes(const std::vector<FeatureMap>& maps, const PatchEmbedding& how,
+                                     const ByteScale& scale) {
+  Compute one(1);
+  std::vector<std::uint8_t> bytes(maps[0].height * maps[0].width * how.dimension);
+  if (!embed(maps, how, scale, bytes.data(), one)) refuse("features that are not finite");
+  std::vector<float> vectors(bytes.size());
+  std::transform(bytes.begin(), bytes.end(), vectors.begin(), [&](std::uint8_t byte) {
+    return scale.scale * static_cast<float>(byte - scale.zero);
+  });
+  return vectors;
+}
+
 std::map<std::string, float> find_ranges(const Backbone& backbone, const CalibrationImages& images,
                                          Compute& compute, const Progress& progress) {
   const std::vector<std::string>& tensors = backbone.layers();
@@ -124,28 +137,47 @@ std::map<std::string, float> find_ranges(const Backbone& backbone, const Calibra
   return ranges;
 }
 
+template <typename Work>
+auto naming_network(const std::string& name, const Work& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", name, error.what()));
+  }
+}
+
+Quantizer quantizer_of(const std::string& name, const std::string& model) {
+  return naming_network(name, [&] { return Quantizer(model); });
+}
+
+QuantizedNetwork quantized(const std::string& name, const std::string& model,
+                           const Quantizer& quantizer, const CalibrationImages& images,
+                           Compute& compute, const Progress& progress) {
+  const Backbone floats = Backbone::of_bytes(name, model, quantizer.tensors());
+  const auto ranges = find_ranges(floats, images, compute, progress);
+  return {naming_network(name, [&] { return quantizer.file(ranges, hash_of(model)); }),
+          quantizer.convolutions(), quantizer.stay_float()};
+}
+
 // ---- the cache ---------------------------------------------------------------------------------
 
 // Empty if there is none.
 std::string cache_file(const std::string& name) {
-  try {
-    return (fs::path(cached_backbone(name)).parent_path() / name).string();
-  } catch (const Error&) {
-    return "";
-  }
+  const std::optional<std::string> folder = backbone_cache();
+  return folder ? (fs::path(*folder) / name).string() : "";
 }
 
-void keep(const std::string& file, const std::string& bytes, const Notice& notice) {
+// `work` is what has to be done again where it cannot be kept.
+void keep(const std::string& file, const std::string& bytes, const std::string& work,
+          const Notice& notice) {
   try {
     if (file.empty()) refuse("neither XDG_CACHE_HOME nor HOME names a folder");
-    std::error_code ignored;  // writing says it better
-    fs::create_directories(fs::path(file).parent_path(), ignored);
+    make_folder_of(file);
     const std::span<const std::byte> part = std::as_bytes(std::span(bytes));
     write_whole(file, std::array{part});
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kInput) throw;
-    tell(notice,
-         fmt::format("{}; it cannot be kept, and will be made again next time", error.what()));
+    tell(notice, fmt::format("{}{}, or {} again each time", error.what(), kCacheRemedy, work));
   }
 }
 
@@ -260,18 +292,7 @@ CalibrationImages images_of(const std::vector<std::string>& files) {
 QuantizedNetwork quantize_network(const std::string& name, const std::string& model,
                                   const CalibrationImages& images, Compute& compute,
                                   const Progress& progress) {
-  const auto naming = [&](const auto& work) {
-    try {
-      return work();
-    } catch (const Error& error) {
-      throw Error(error.kind(), fmt::format("{}: {}", name, error.what()));
-    }
-  };
-  const Quantizer quantizer = naming([&] { return Quantizer(model); });
-  const Backbone floats = Backbone::of_bytes(name, model, quantizer.tensors());
-  const auto ranges = find_ranges(floats, images, compute, progress);
-  return {naming([&] { return quantizer.file(ranges, hash_of(model)); }), quantizer.convolutions(),
-          quantizer.stay_float()};
+  return quantized(name, model, quantizer_of(name, model), images, compute, progress);
 }
 
 std::string eight_bit_file(const std::string& name) { return cache_file(name + "-8bit.onnx"); }
@@ -295,10 +316,11 @@ EightBitForm eight_bit_form(const std::string& backbone, Compute& compute, const
   const std::string model = model_bytes(backbone);
   EightBitForm form = known_form(backbone, model);
   if (!form.bytes.empty()) return form;
+  const Quantizer quantizer = quantizer_of(backbone, model);  // refuses what has no such form
   tell(notice, fmt::format("{}: making its 8-bit form, once", backbone));
-  form.bytes = quantize_network(backbone, model, generated_images(), compute, progress).bytes;
-  keep(form.file, form.bytes, notice);
-  if (!form.file.empty()) keep(form.file + kChecksumFile, hash_of(form.bytes), {});
+  form.bytes = quantized(backbone, model, quantizer, generated_images(), compute, progress).bytes;
+  keep(form.file, form.bytes, "the 8-bit form is made", notice);
+  if (!form.file.empty()) keep(form.file + kChecksumFile, hash_of(form.bytes), "", {});
   return form;
 }
 
@@ -312,13 +334,13 @@ ByteScale find_byte_scale(const Backbone& backbone, const PatchEmbedding& embedd
   const std::string file = cache_file("scale-" + hash_of(key) + ".txt");
   if (const auto known = parse_scale(key, kept(file, kLargestScaleFile))) return *known;
   const ByteScale scale = measure_scale(backbone, embedding, compute, progress);
-  keep(file, scale_text(key, scale), notice);
+  keep(file, scale_text(key, scale), "the scale of its features is measured", notice);
   return scale;
 }
 
 FeatureError feature_error(const Backbone& reference, const Backbone& other,
                            const PatchEmbedding& embedding, const CalibrationImages& images,
-                           std::size_t most) {
+                           std::size_t most, const std::optional<ByteScale>& bytes) {
   const std::size_t count = std::min(images.count, most);
   FeatureError error{0, true};
   Compute one(1);
@@ -326,10 +348,12 @@ FeatureError feature_error(const Backbone& reference, const Backbone& other,
   double differences = 0, lengths = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const NetworkInput input = calibration_input(reference, images.image(i * images.count / count));
-    const auto vectors = [&](Backbone::Runner& runner) {
-      return embedded(runner.run(input.chw, input.height, input.width, one), embedding);
+    const auto maps = [&](Backbone::Runner& runner) {
+      return runner.run(input.chw, input.height, input.width, one);
     };
-    const std::vector<float> a = vectors(first), b = vectors(second);
+    const std::vector<float> a = embedded(maps(first), embedding);
+    const std::vector<float> b = bytes ? embedded_in_bytes(maps(second), embedding, *bytes)
+                                       : embedded(maps(second), embedding);
     for (std::size_t row = 0; row < a.size(); row += embedding.dimension) {
       double difference = 0, length = 0;
       for (std::size_t d = row; d < row + embedding.dimension; ++d) {

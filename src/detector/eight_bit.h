@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,13 +74,14 @@ ByteScale find_byte_scale(const Backbone& backbone, const PatchEmbedding& embedd
 /// Whether a file may say so: a positive, normal number, and a zero of 0 or 128.
 bool is_sane(const ByteScale& scale);
 
-/// How far patch vectors of one backbone are from another's on images.
+/// How far patch vectors of one backbone are from another's on images, these rounded to bytes if a
+/// scale is given.
 struct FeatureError {
   double relative = 0;  ///< mean length of the difference over the mean length of the first's
   bool all_zero = false;
 };
 FeatureError feature_error(const Backbone& reference, const Backbone& other,
                            const PatchEmbedding& embedding, const CalibrationImages& images,
-                           std::size_t most);
+                           std::size_t most, const std::optional<ByteScale>& bytes = {});
 
 }  // namespace contcore

@@ -14,7 +14,8 @@ Extracted extract_file(const Extractor& extractor, const std::string& file) {
   Compute one(1);
   Extracted image;
   try {
-    image.patches = extractor.extract(read_image(file), one);
+    const Image read = read_image(file);
+    image.patches = about_file(file, [&] { return extractor.extract(read, one); });
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kInput) throw;
     image.error = error.what();

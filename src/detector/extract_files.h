@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "contcore/compute.h"
+#include "contcore/error.h"
 #include "contcore/extractor.h"
 #include "contcore/progress.h"
 
@@ -18,6 +19,17 @@ struct Extracted {
   std::optional<Patches> patches;
   std::string error;
 };
+
+/// Does the work; what it says against an image's file begins with the file's name.
+template <typename Work>
+auto about_file(const std::string& file, const Work& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kInput) throw;
+    throw Error(error.kind(), file + ": " + error.what());
+  }
+}
 
 /// Images that may wait for a slower one before them.
 inline constexpr std::size_t kMostImagesAhead = 32;

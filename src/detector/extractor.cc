@@ -15,6 +15,7 @@
 
 #include "backbone/fetch.h"
 #include "contcore/error.h"
+#include "contcore/score.h"
 #include "detector/eight_bit.h"
 
 namespace contcore {
@@ -51,7 +52,7 @@ std::vector<std::string> of_comma_list(const std::string& text) {
 // A name stays a name; a file is told by its whole path.
 std::string lasting_name(const std::string& backbone, Precision precision) {
   if (backbone == "builtin" || backbone == "resnet50") return backbone;
-  if (backbone == cached_backbone("resnet50")) return "resnet50";
+  if (backbone_cache() && backbone == cached_backbone("resnet50")) return "resnet50";
   for (const char* name : {"resnet50", "builtin"}) {
     if (precision == Precision::k8Bit && backbone == eight_bit_file(name)) return name;
   }
@@ -76,6 +77,14 @@ Precision precision_of(const Source& source, const std::string& name) {
               fmt::format("{}: its features have the precision '{}', which this version does not "
                           "make; use a later one",
                           name, found->second));
+}
+
+void check_score(const Source& source, const std::string& name) {
+  try {
+    score_of(source);
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("{}: {}", name, error.what()));
+  }
 }
 
 // The numbers of a text, all of it.
@@ -103,7 +112,7 @@ Backbone open_backbone(const std::string& named, const std::vector<std::string>&
   if (precision == Precision::kFloat) return Backbone(resolve_backbone(named), layers);
   Compute compute;
   const EightBitForm form = eight_bit_form(named, compute, notice, {}, wanted);
-  return Backbone::of_bytes(form.file, form.bytes, layers);
+  return Backbone::of_bytes(form.file.empty() ? named : form.file, form.bytes, layers);
 }
 
 }  // namespace
@@ -205,6 +214,7 @@ Extractor Extractor::of_source(const Source& source, std::size_t dimension, cons
                             named));
   }
   const Precision precision = precision_of(source, name);
+  check_score(source, name);  // whoever inspects with it asks for it
   Backbone backbone = open_backbone(named, of_comma_list(entry("layers")), precision, notice,
                                     entry("backbone.sha256"));
   if (backbone.hash() != entry("backbone.sha256")) {

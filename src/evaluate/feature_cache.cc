@@ -169,13 +169,13 @@ FeatureCache::FeatureCache(std::string folder, std::size_t limit)
     remove_leftovers(temporary_folder());
     return;
   }
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (!fs::is_directory(folder_, error)) {
-    throw Error(
-        Error::Kind::kInput,
-        fmt::format("{}: the folder for the cache cannot be made; name another with --cache",
-                    folder_));
+  std::error_code reason, ignored;
+  fs::create_directories(folder_, reason);
+  if (!fs::is_directory(folder_, ignored)) {
+    throw Error(Error::Kind::kInput,
+                fmt::format("{}: the folder for the cache cannot be made: {}; name another with "
+                            "--cache, or set XDG_CACHE_HOME",
+                            folder_, reason.message()));
   }
   remove_leftovers(folder_);
 }

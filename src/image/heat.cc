@@ -174,11 +174,22 @@ Score parse_score(const std::string& name) {
 
 Score score_of(const std::map<std::string, std::string>& source) {
   const auto found = source.find("score");
-  return found == source.end() ? Score::kPatch : parse_score(found->second);
+  if (found == source.end() || found->second == score_name(Score::kPatch)) return Score::kPatch;
+  if (found->second == score_name(Score::kMap)) return Score::kMap;
+  throw Error(Error::Kind::kInput,
+              fmt::format("its images have the score '{}', which this version does not make; use a "
+                          "later one",
+                          found->second));
 }
 
 float image_score(std::span<const float> distances, const PatchGrid& grid, Score score) {
-  if (score == Score::kPatch) return *std::max_element(distances.begin(), distances.end());
+  if (score == Score::kPatch) {
+    if (distances.empty() || distances.size() != grid.columns * grid.rows) {
+      throw Error(Error::Kind::kInternal, fmt::format("{} distances for {} × {} patches",
+                                                      distances.size(), grid.columns, grid.rows));
+    }
+    return *std::max_element(distances.begin(), distances.end());
+  }
   std::vector<float> row(grid.width);
   return make_map(distances, grid, [&](std::size_t) { return row.data(); });
 }

@@ -236,7 +236,9 @@ std::vector<TaskState> Memory::states() const {
     states[t].certificate =
         state_->rule->certificate(*state_->contents, static_cast<std::int32_t>(t));
     const bool all = states[t].vectors == tasks()[t].picked;
-    states[t].why = all ? "all it took" : state_->rule->why_fewer();
+    states[t].why = vectors[t] == 0 ? "no room"
+                    : all           ? "all it took"
+                                    : state_->rule->why_fewer(*state_->contents, vectors[t]);
     if (t >= state_->calibration.tasks.size()) continue;
     std::vector<float> first;
     std::vector<float> now;

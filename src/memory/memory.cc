@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/rows.h"
@@ -75,37 +76,57 @@ void check_name(const std::vector<TaskRecord>& tasks, const std::string& task) {
   check_room(tasks, task);
 }
 
+constexpr char kMergeRemedy[] = "learn one of them again as the other was made";
+
+[[noreturn]] void refuse_merge(const std::string& thing, const std::string& a,
+                               const std::string& b) {
+  throw Error(Error::Kind::kInput,
+              fmt::format("the memories differ in their {} ({} and {}) and cannot be merged; {}",
+                          thing, a, b, kMergeRemedy));
+}
+
+using Source = std::map<std::string, std::string>;
+
+// What a source says of a thing; where a file's hash is known on both sides it decides alone, and
+// the name is for people.
+struct Said {
+  std::string shown;
+  std::string compared;
+};
+
+Said said_of(const Source& source, const std::string& key, bool by_hash) {
+  const auto value = source.find(key);
+  const std::string text = value == source.end() ? "none" : value->second;
+  if (!by_hash) return {text, value == source.end() ? "-" : "+" + text};
+  const std::string& hash = source.at(key + ".sha256");
+  return {fmt::format("{} of sha256 {:.12}…", text, hash), hash};
+}
+
+void check_sources(const Source& a, const Source& b) {
+  Source all = a;
+  all.insert(b.begin(), b.end());
+  for (const auto& [key, value] : all) {
+    const std::string hash = key + ".sha256";
+    const bool by_hash = a.contains(hash) && b.contains(hash);
+    const Said one = said_of(a, key, by_hash), other = said_of(b, key, by_hash);
+    if (one.compared != other.compared) refuse_merge(key, one.shown, other.shown);
+  }
+}
+
 void check_alike(const Memory& a, const Memory& b) {
   if (a.size() == 0 || b.size() == 0) {
     throw Error(Error::Kind::kInput, "an empty memory cannot be merged; learn into it first");
   }
-  if (a.dimension() != b.dimension()) {
-    throw Error(Error::Kind::kInput,
-                fmt::format("the memories differ in dimension ({} and {}) and cannot be merged",
-                            a.dimension(), b.dimension()));
-  }
+  // First what decides about the rest: floats mostly have another dimension too.
   if (a.scalar() != b.scalar()) {
-    throw Error(Error::Kind::kInput,
-                fmt::format("one memory holds {}, the other {}; they cannot be merged",
-                            kind_of(a.scalar()), kind_of(b.scalar())));
+    refuse_merge("precision", kind_of(a.scalar()), kind_of(b.scalar()));
+  }
+  if (a.dimension() != b.dimension()) {
+    refuse_merge("dimension", fmt::format("{}", a.dimension()), fmt::format("{}", b.dimension()));
   }
   const std::string rules[] = {a.consolidation().name(), b.consolidation().name()};
-  if (rules[0] != rules[1]) {
-    throw Error(Error::Kind::kInput,
-                fmt::format("the memories are consolidated by different rules ({} and {}) and "
-                            "cannot be merged",
-                            rules[0], rules[1]));
-  }
-  for (const auto* one : {&a.source, &b.source}) {
-    const auto& other = one == &a.source ? b.source : a.source;
-    for (const auto& [key, value] : *one) {
-      const auto found = other.find(key);
-      if (found != other.end() && found->second == value) continue;
-      throw Error(Error::Kind::kInput,
-                  fmt::format("the memories differ in their {} ({} and {}) and cannot be merged",
-                              key, value, found == other.end() ? "none" : found->second));
-    }
-  }
+  if (rules[0] != rules[1]) refuse_merge("rule to consolidate by", rules[0], rules[1]);
+  check_sources(a.source, b.source);
 }
 
 }  // namespace

@@ -144,7 +144,9 @@ class PaperRule : public Rule {
     return certificate(contents);
   }
 
-  const char* why_fewer() const override { return "resampled"; }
+  const char* why_fewer(const Contents& /*contents*/, std::size_t /*vectors*/) const override {
+    return "resampled";
+  }
   bool expands_on_own() const override { return false; }
 
   std::size_t vectors_after(const Contents& now, std::int32_t task,

@@ -50,8 +50,8 @@ class Rule {
   virtual double certificate(const Contents& contents) const = 0;
   virtual double certificate(const Contents& contents, std::int32_t task) const = 0;
 
-  /// Why a task has fewer vectors than it took: TaskState::why.
-  virtual const char* why_fewer() const = 0;
+  /// Why a task has so many vectors, fewer than it took: TaskState::why.
+  virtual const char* why_fewer(const Contents& contents, std::size_t vectors) const = 0;
 };
 
 std::unique_ptr<const Rule> make_rule(const Consolidate& how);

@@ -255,7 +255,12 @@ class ShareRule : public Rule {
     return static_cast<double>(bound(static_cast<double>(largest), store.dimension()));
   }
 
-  const char* why_fewer() const override { return "equal share"; }
+  const char* why_fewer(const Contents& contents, std::size_t vectors) const override {
+    const bool full = contents.store.size() == contents.capacity;
+    // One that was cut while the memory was smaller, or had more tasks, stays as it was left.
+    return full && vectors >= contents.capacity / contents.tasks.size() ? "equal share"
+                                                                        : "cut earlier";
+  }
   bool expands_on_own() const override { return true; }
 
   std::size_t vectors_after(const Contents& now, std::int32_t task,

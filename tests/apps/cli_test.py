@@ -350,6 +350,10 @@ class NearestTest(CliTest):
         self.refuse(3, "nearest", self.path("bm.npy"), self.path("floats.npy"),
                     says=["bm.npy", "floats.npy", "uint8"])
 
+    def test_one_vector_is_one(self):
+        one, q, out = self.rows("1.npy", [[1.0, 2.0]]), self.rows("2.npy", [[0.0, 0.0]]), self.path("d.npy")
+        self.assertIn("there is only 1 vector", self.succeed("nearest", one, q, "--k", 2, "--out", out).stderr)
+
     def test_more_than_there_are(self):
         result = self.as_json("nearest", self.m, self.q, "--k", 41, "--indices", self.path("i.npy"))
         self.assertIsNone(result["max_distance"])
@@ -523,7 +527,7 @@ class QuantizeTest(CliTest):
             del os.environ["XDG_CACHE_HOME"]
             if old is not None:
                 os.environ["XDG_CACHE_HOME"] = old
-        self.assertIn("8-bit form: 14 convolutions; not made yet", said)
+        self.assertIn("8-bit form: 15 convolutions; not made yet: it is when 8 bits are first used", said)
         self.assertEqual(os.listdir(self.folder), ["images"])
 
     def test_refuses(self):
@@ -532,7 +536,12 @@ class QuantizeTest(CliTest):
         self.refuse(3, "backbone", "quantize", "builtin", "--images", self.path("empty"), *out, says=["no images"])
         self.refuse(3, "backbone", "quantize", self.path("none.onnx"), *out, says=["none.onnx"])
         self.refuse(3, "backbone", "quantize", self.path("images/a.ppm"), *out, says=["a.ppm"])
-        self.refuse(2, "backbone", "quantize", "builtin", says=["--out"])
+        self.refuse(2, "backbone", "quantize", "builtin", says=["--out", "contcore backbone quantize --help"])
+        self.write("images/a.ppm", b"P6 64 64 255\n")  # measuring would name it
+        images = ["--images", self.path("images")]
+        self.refuse(3, "backbone", "quantize", "builtin", *images, *out, says=["a.ppm"])
+        self.refuse(3, "backbone", "quantize", "builtin", *images, *out, "--layers", "nope", says=["'nope'"])
+        self.refuse(3, "backbone", "quantize", "builtin", *images, "--out", self.path("none/a.onnx"), says=["none/a"])
 
 
 class UsageTest(CliTest):

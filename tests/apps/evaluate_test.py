@@ -193,14 +193,33 @@ class EvaluateTest(unittest.TestCase):
             (["--sweep", "m=x"], 2, ["'x'"]),
             (["--order", "product0"], 2, ["product1"]),
             (["--ratio", "7"], 2, ["7"]),
-            (["-m", "0"], 2, ["m"]),
+            (["-m", "0"], 2, ["--capacity", "from 1 on"]),
+            (["--memory", ""], 2, ["--memory"]),
+            (["--dimension", "0", "--memory", "1M"], 2, ["--dimension"]),
+            (["--paper"], 2, ["--paper", "--resize"]),
         ]:
             done = self.run_it("evaluate", *arguments, code=code)
             for word in words:
                 self.assertIn(word, done.stderr, arguments)
             self.assertEqual(done.stdout, "")
+            self.assertEqual("--sweep" in done.stderr, "--sweep" in arguments)
         done = self.run_it("evaluate", data=os.path.join(self.folder, "nowhere"), code=3)
         self.assertIn("nowhere", done.stderr)
+
+    def test_the_papers_settings_stand_alone(self):
+        for option in ["--q", "0.2"], ["--consolidate", "share"], ["--score", "map"], ["--precision", "float"]:
+            done = subprocess.run([CONTCORE, "evaluate", self.data, "--paper", *option],
+                                  capture_output=True, text=True, timeout=60)  # fmt: skip
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("leave out %s" % option[0], done.stderr)
+
+    def test_a_cache_that_cannot_be_made(self):
+        file = os.path.join(self.folder, "file")
+        open(file, "w").close()
+        self.cache = os.path.join(file, "below")
+        done = self.run_it("evaluate", code=3)
+        for words in [file, "Not a directory", "--cache"]:
+            self.assertIn(words, done.stderr)
 
     def test_a_missing_and_a_wrong_mask(self):
         data = os.path.join(self.folder, "masks")

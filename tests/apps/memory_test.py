@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -235,6 +236,97 @@ class MemoryTest(unittest.TestCase):
         self.assertEqual(small["vectors"], 5)
         self.succeed("inspect", both, self.images(0, "test_bad"), "--use", 3)
 
+    def test_the_document_reads_a_memory(self):
+        """The example in docs/formats.md, as it stands there."""
+        with open(os.path.join(HERE, "..", "..", "docs", "formats.md")) as file:
+            (example,) = re.findall("```python\n(.*?)```", file.read(), re.DOTALL)
+        for precision, kind in [("8bit", "uint8"), ("float", "float32")]:
+            self.memory = os.path.join(self.folder, precision, "line.ccm")
+            os.mkdir(os.path.dirname(self.memory))
+            self.learn(0, "--precision", precision, "--capacity", 50)
+            ask = example + "\nprint(vectors.dtype, *vectors.shape, tasks[0]['name'])"
+            done = subprocess.run(
+                [sys.executable, "-c", ask], capture_output=True, text=True, timeout=60,
+                cwd=os.path.dirname(self.memory),
+            )  # fmt: skip
+            self.assertEqual(done.returncode, 0, done.stderr)
+            known = json.loads(self.succeed("info", self.memory, "--json").stdout)
+            self.assertEqual(done.stdout.split(), [kind, str(known["vectors"]), "512", "product0"])
+
+    def test_merging_tells_a_backbone_by_its_bytes(self):
+        form, moved = os.path.join(self.folder, "form.onnx"), os.path.join(self.folder, "moved.onnx")
+        self.succeed("backbone", "quantize", "builtin", "--out", form)
+        shutil.copy(form, moved)
+        self.learn(0)
+        both = os.path.join(self.folder, "both.ccm")
+        for i, backbone in enumerate([form, moved]):
+            other = os.path.join(self.folder, "%d.ccm" % i)
+            self.succeed("learn", other, self.images(1), "--task", "b", "--backbone", backbone, "--resize", 64)
+            self.succeed("merge", both, self.memory, other)
+            said = json.loads(self.succeed("info", both, "--json").stdout)
+            self.assertEqual(said["source"]["backbone"], "builtin")
+        self.succeed("merge", both, other, os.path.join(self.folder, "0.ccm"))
+
+    def test_what_cannot_be_merged_is_told_with_a_remedy(self):
+        self.learn(0)
+        for more, words in [
+            (["--precision", "float", "--dimension", 1024], ["precision (bytes and floats)"]),
+            (["--score", "patch"], ["score (map and patch)"]),
+            (["--dimension", 256], ["dimension (512 and 256)"]),
+            (["--consolidate", "paper"], ["share and paper"]),
+        ]:
+            other = os.path.join(self.folder, "%s.ccm" % more[1])
+            self.learn(1, *more, memory=other)
+            both = os.path.join(self.folder, "both.ccm")
+            self.fail_with(3, [other, "learn one of them again", *words], "merge", both, self.memory, other)
+            self.assertFalse(os.path.exists(both))
+
+    def test_no_folder_for_a_cache(self):
+        form = os.path.join(self.folder, "form.onnx")
+        self.succeed("backbone", "quantize", "builtin", "--out", form)
+        bare = {k: v for k, v in os.environ.items() if k not in ("HOME", "XDG_CACHE_HOME")}
+        done = self.succeed("learn", self.memory, self.images(0), "--task", "a", "--backbone", form,
+                            "--resize", 64, env=bare)  # fmt: skip
+        self.assertIn("neither XDG_CACHE_HOME nor HOME", done.stderr)
+        self.succeed("inspect", self.memory, self.images(0, "test_bad"), env=bare)
+
+    def test_a_cache_that_cannot_be_written(self):
+        file = os.path.join(self.folder, "file")
+        open(file, "w").close()
+        environment = dict(os.environ, XDG_CACHE_HOME=file)
+        done = self.succeed("learn", self.memory, self.images(0), "--task", "a", *SMALL, env=environment)
+        for words in [file, "Not a directory", "set XDG_CACHE_HOME"]:
+            self.assertIn(words, done.stderr)
+
+    def test_an_8_bit_form_whose_float_network_is_gone(self):
+        cache = os.path.join(self.folder, "cache")
+        os.makedirs(os.path.join(cache, "contcore"))
+        form = os.path.join(cache, "contcore", "resnet50-8bit.onnx")
+        self.succeed("backbone", "quantize", "builtin", "--out", form)
+        environment = dict(os.environ, XDG_CACHE_HOME=cache)
+        self.succeed("learn", self.memory, self.images(0), "--task", "a", "--backbone", form,
+                     "--resize", 64, env=environment)  # fmt: skip
+
+    def test_why_there_is_no_threshold(self):
+        self.learn(0, "--capacity", 1)
+        done = self.learn(1)
+        self.assertIn("too few for 2 tasks", done.stdout)
+        self.assertIn("no certificate", done.stdout)
+        self.assertNotIn("different images", done.stdout)
+        said = self.succeed("info", self.memory).stdout
+        self.assertNotIn("inf", said)
+        self.assertIn("certificate  none", said)
+        known = json.loads(self.succeed("info", self.memory, "--json").stdout)
+        self.assertEqual([t["why"] for t in known["tasks"]], ["all it took", "no room"])
+        self.assertIsNone(known["tasks"][1]["certificate"])
+        same = os.path.join(self.folder, "same")
+        os.mkdir(same)
+        for i in range(3):
+            write_image(os.path.join(same, "%d.ppm" % i), product(0, 0))
+        other = os.path.join(self.folder, "other.ccm")
+        done = self.succeed("learn", other, same, "--task", "a", *SMALL)
+        self.assertIn("features are the same for all 3 images", done.stdout)
+
     def test_a_first_image_alone_gives_no_verdict(self):
         image = os.path.join(self.images(0), sorted(os.listdir(self.images(0)))[0])
         done = self.succeed("learn", self.memory, image, "--task", "a", *SMALL)
@@ -262,6 +354,20 @@ class MemoryTest(unittest.TestCase):
         done = self.run_command("inspect", self.memory, folder, "--json")
         self.assertEqual(done.returncode, 3)
         self.assertEqual(len(done.stdout.splitlines()), 31)
+
+    def test_an_image_of_an_impossible_shape_is_named(self):
+        folder = os.path.join(self.folder, "images")
+        shutil.copytree(self.images(0), folder)
+        long = os.path.join(folder, "long.ppm")
+        write_image(long, numpy.zeros((1, 20000, 3)))
+        new = ["--task", "a", "--backbone", "builtin", "--resize", "short:64"]
+        said = self.fail_with(3, [long, "20000"], "learn", self.memory, folder, "--strict", *new)
+        self.assertEqual(said.stderr.splitlines()[-1].count(long), 1)
+        said = self.succeed("learn", self.memory, folder, *new)
+        self.assertIn("left out: " + long, said.stderr)
+        said = self.run_command("inspect", self.memory, folder)
+        self.assertEqual(said.returncode, 3)
+        self.assertIn("error    " + long, said.stdout)
 
     def test_names_do_not_steer_the_terminal(self):
         self.learn(0)
@@ -331,11 +437,51 @@ class MemoryTest(unittest.TestCase):
         self.fail_with(3, ["--precision", "8bit", "float"], *again, "--precision", "float")
         self.fail_with(3, ["--dimension", "512", "256"], *again, "--dimension", "256")
         self.fail_with(3, ["--memory"], *again, "--memory", "1M")
-        self.fail_with(3, ["--precision"], *again, "--paper")
+        self.fail_with(3, ["--precision", "leave --paper out"], *again, "--paper")
+        for option in self.OF_PAPER:
+            self.fail_with(2, ["--paper", option[0]], *again, "--paper", *option)
         self.fail_with(2, ["511 bytes", "512"], "learn", self.memory + "2", self.images(1), "--task", "b",
                        "--backbone", "builtin", "--memory", "511")
         self.fail_with(2, ["product0"], "inspect", self.memory, self.images(0), "--task", "zebra")
         self.assertEqual(self.content(), before)
+
+    OF_PAPER = [["--precision", "float"], ["--dimension", 9], ["--resize", 64], ["--crop", 32], ["--score", "map"],
+                ["--consolidate", "share"], ["--q", 0.2]]  # fmt: skip
+
+    def test_numbers_that_mean_nothing(self):
+        new = ["learn", self.memory, self.images(0), "--task", "a", *SMALL]
+        for option, words in [
+            (["--capacity", 0], ["--capacity", "from 1 on"]),
+            (["--ratio", 0], ["--ratio"]),
+            (["--memory", ""], ["--memory", "not a size"]),
+            (["--memory", 1], ["1 byte has no room"]),
+            (["--dimension", 0], ["dimension", "65536"]),
+            (["--dimension", 2**63], ["dimension", "65536"]),
+            (["--dimension", 65537], ["dimension", "65536"]),
+            (["--q", 0.5], ["--q", "--consolidate paper"]),
+        ]:
+            self.fail_with(2, words, *new, *option)
+            if option[0] != "--ratio":
+                self.fail_with(2, words, "serve", self.memory, "--port", 0, *SMALL, *option)
+        self.assertEqual(os.listdir(self.folder), [])
+        self.learn(0)
+        self.fail_with(2, ["--use"], "inspect", self.memory, self.images(0), "--use", 0)
+        self.fail_with(2, ["--capacity"], "merge", self.memory + "2", self.memory, self.memory, "--capacity", 0)
+
+    def test_a_memory_limit_that_is_too_small_names_one_that_does(self):
+        new = ["learn", self.memory, self.images(0), "--task", "a", *SMALL]
+        said = self.fail_with(3, ["limit of 9 MiB"], *new, "--memory-limit", "9M").stderr
+        enough = re.search(r"(\d+) MiB suffice", said).group(1)
+        self.succeed(*new, "--memory-limit", enough + "M")
+
+    def test_an_empty_memory_has_no_certificate(self):
+        server = subprocess.Popen([CONTCORE, "serve", self.memory, "--port", "0", *SMALL],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)  # fmt: skip
+        server.stdout.readline()
+        server.send_signal(signal.SIGINT)
+        server.communicate(timeout=60)
+        self.assertIn("certificate  none", self.succeed("info", self.memory).stdout)
+        self.assertIsNone(json.loads(self.succeed("info", self.memory, "--json").stdout)["certificate"])
 
     def test_damaged_memories_are_refused(self):
         self.learn()

@@ -81,6 +81,45 @@ void expect_naive(Graph graph, const Names& layers, std::size_t height = 13, std
   }
 }
 
+// ---- weights -----------------------------------------------------------------------------------
+
+// A ReLU makes zeros of NaN: without a look at the weights nobody would see it.
+TEST(BackboneWeights, AreFinite) {
+  for (const float bad : {std::nanf(""), HUGE_VALF, -HUGE_VALF}) {
+    Net net;
+    const std::string x = net.add("Relu", {net.same_conv("image", 3, 8, 3)});
+    net.add("Relu", {net.same_conv(x, 8, 8, 3)}, {}, "late");
+    net.graph().outputs = {x};
+    const auto spoil = [&](std::size_t node, std::size_t input) {
+      Graph graph = net.graph();
+      Tensor& tensor = graph.weights.at(graph.nodes[node].inputs[input]);
+      std::vector<float> values = *tensor.floats;
+      values.back() = bad;
+      tensor = Tensor::of(tensor.shape, std::move(values));
+      return graph;
+    };
+    for (const std::size_t input : {1U, 2U}) {
+      const TemporaryFile file(spoil(0, input));
+      for (const std::string& words : {file.path(), "'" + net.graph().nodes[0].inputs[input] + "'",
+                                       std::string("not finite; export")}) {
+        expect_error(words, [&] { Backbone(file.path(), {x}); });
+      }
+    }
+    const TemporaryFile late(spoil(2, 1));
+    EXPECT_NO_THROW(Backbone(late.path(), {x}));  // what no layer needs is nobody's concern
+    expect_error("not finite", [&] { Backbone(late.path(), {"late"}); });
+  }
+}
+
+TEST(BackboneWeights, MayBeInfiniteBounds) {
+  Net net;
+  const std::string x = net.same_conv("image", 3, 8, 3);
+  net.add("Clip", {x, net.number(0), net.number(HUGE_VALF)}, {}, "y");
+  net.graph().outputs = {"y"};
+  const TemporaryFile file(net.graph());
+  EXPECT_NO_THROW(Backbone(file.path(), {"y"}));
+}
+
 // ---- operators ---------------------------------------------------------------------------------
 
 TEST(BackboneConv, HasAllAttributes) {

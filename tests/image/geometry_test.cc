@@ -312,6 +312,28 @@ TEST(ImageScore, HasNames) {
   EXPECT_THROW(parse_score("mean"), Error);
   EXPECT_EQ(score_of({}), Score::kPatch);  // memories of before there was another
   EXPECT_EQ(score_of({{"score", "map"}}), Score::kMap);
+  EXPECT_EQ(score_of({{"score", "patch"}}), Score::kPatch);
+  try {
+    score_of({{"score", "mean"}});
+    ADD_FAILURE() << "a score that nobody knows";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), Error::Kind::kInput);  // a file's, not the user's
+  }
+}
+
+TEST(ImageScore, IsOfAsManyDistancesAsTheGridHas) {
+  const std::vector<float> distances(6, 1.0f);
+  for (const Score score : {Score::kMap, Score::kPatch}) {
+    EXPECT_EQ(image_score(distances, {3, 2, 8, 8}, score) > 0, true);
+    for (const std::size_t some : {0U, 5U}) {
+      try {
+        image_score(std::span(distances).first(some), {3, 2, 8, 8}, score);
+        ADD_FAILURE() << some;
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), Error::Kind::kInternal);
+      }
+    }
+  }
 }
 
 TEST(AnomalyMap, RefusesSizesThatDoNotFit) {

@@ -293,6 +293,42 @@ TEST_F(MemoryMerge, RefusesWhatDoesNotBelongTogether) {
   refused(a, wider);
 }
 
+TEST_F(MemoryMerge, SaysWhyATaskHasSoManyVectors) {
+  Memory small(5, 2);
+  for (const char* task : {"a", "b", "c"}) {
+    const auto seed = static_cast<std::uint64_t>(task[0]);
+    small.learn(naive::make(Family::kGaussian, 40, 5, seed, seed).view(), how_to(task, 0.5),
+                naive::crew(0));
+  }
+  const std::vector<TaskState> states = small.states();
+  EXPECT_STREQ(states[0].why, "equal share");  // it had two
+  EXPECT_STREQ(states[1].why, "all it took");
+  EXPECT_STREQ(states[2].why, "no room");
+  EXPECT_EQ(states[2].vectors, 0u);
+  const Memory large = Memory::merge(small, learned("e", 9), 100, naive::crew(0));
+  EXPECT_STREQ(large.states()[0].why, "cut earlier");  // it is not full
+  EXPECT_STREQ(large.states()[3].why, "all it took");
+}
+
+TEST_F(MemoryMerge, AFileIsToldByItsHash) {
+  Memory a = learned("a", 1);
+  Memory b = learned("b", 2);
+  a.source = {{"net", "/here/net.onnx"}, {"net.sha256", "12"}};
+  b.source = {{"net", "net"}, {"net.sha256", "12"}};
+  EXPECT_EQ(Memory::merge(a, b, 10, naive::crew(0)).source, a.source);
+  EXPECT_EQ(Memory::merge(b, a, 10, naive::crew(0)).source, b.source);
+  const auto refused = [&] {
+    expect_error(Error::Kind::kInput, [&] { Memory::merge(a, b, 10, naive::crew(0)); });
+    expect_error(Error::Kind::kInput, [&] { Memory::merge(b, a, 10, naive::crew(0)); });
+  };
+  b.source = {{"net", "/here/net.onnx"}, {"net.sha256", "13"}};
+  refused();
+  b.source = {{"net", "/here/net.onnx"}};  // one hash alone tells nothing
+  refused();
+  b.source = {{"net.sha256", "13"}};
+  refused();
+}
+
 TEST_F(MemoryMerge, IsTheSameForAnyNumberOfThreads) {
   const Memory a = learned("a", 1, 20);
   const Memory b = learned("b", 2, 20);
