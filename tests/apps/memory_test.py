@@ -131,7 +131,8 @@ class MemoryTest(unittest.TestCase):
     # ---- what it is for
 
     def test_learns_and_finds_defects(self):
-        self.learn(0, "--capacity", 300, "--ratio", 0.2)
+        made = self.learn(0, "--capacity", 300, "--ratio", 0.2)
+        self.assertRegex(made.stderr, r"1?\d\.\d % off the float ones on 4 images \(up to 25 % has done no harm\)")
         self.learn(1, "--ratio", 0.2)
         learned = json.loads(self.learn(2, "--ratio", 0.2, "--json").stdout)
         self.assertEqual(learned["learned"], 30)
