@@ -16,6 +16,7 @@ int omp_get_max_threads(void);
 void omp_set_num_threads(int threads);
 int omp_get_num_threads(void);
 int omp_get_thread_num(void);
+int omp_pause_resource_all(int kind);
 void GOMP_parallel(void (*work)(void*), void* data, unsigned threads, unsigned flags);
 }
 
@@ -29,10 +30,19 @@ namespace {
 
 }  // namespace
 
-OpenMpThreads::OpenMpThreads(std::size_t count) : before_(omp_get_max_threads()) {
-  omp_set_num_threads(static_cast<int>(std::clamp<std::size_t>(count, 1, 1024)));
+OpenMpThreads::OpenMpThreads(std::size_t count)
+    : count_(static_cast<int>(std::clamp<std::size_t>(count, 1, 1024))),
+      before_(omp_get_max_threads()) {
+  omp_set_num_threads(count_);
 }
-OpenMpThreads::~OpenMpThreads() { omp_set_num_threads(before_); }
+// OpenMP's threads wait for more work with all their might, for milliseconds: what comes next, on
+// threads of our own, would have to share the processors with them. So they are sent home; that
+// they have to be started again the next time costs a tenth of a millisecond.
+OpenMpThreads::~OpenMpThreads() {
+  constexpr int kSoft = 1;
+  if (count_ > 1) omp_pause_resource_all(kSoft);
+  omp_set_num_threads(before_);
+}
 
 void over_openmp(std::size_t count, const std::function<void(std::size_t, std::size_t)>& work) {
   struct Parts {

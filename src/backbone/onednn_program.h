@@ -39,6 +39,7 @@ class OpenMpThreads {
   OpenMpThreads& operator=(const OpenMpThreads&) = delete;
 
  private:
+  int count_;
   int before_;
 };
 
