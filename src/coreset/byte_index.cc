@@ -36,13 +36,13 @@ struct LeftOver {
 };
 
 struct ByteAsked {
-  const std::uint8_t* row = nullptr;
   ProjectedBytes projected;
-  std::array<std::int32_t, kByteLevels> gates{};
-  std::int32_t nearest = std::numeric_limits<std::int32_t>::min();  // the largest value measured
+  const std::uint8_t* row = nullptr;
   std::size_t first_tile = 0;
   std::uint64_t first_lanes = 0;  // measured as a first guess
   std::vector<Neighbour> found;   // at most k, sorted
+  std::int32_t nearest = std::numeric_limits<std::int32_t>::min();  // the largest value measured
+  std::array<std::int32_t, kByteLevels> gates{};
 
   void begin(const std::uint8_t* at) {
     row = at;
