@@ -39,8 +39,8 @@ struct ByteAsked {
   ProjectedBytes projected;
   const std::uint8_t* row = nullptr;
   std::size_t first_tile = 0;
-  std::uint64_t first_lanes = 0;  // measured as a first guess
-  std::vector<Neighbour> found;   // at most k, sorted
+  std::uint64_t first_lanes = 0;                                    // measured as a first guess
+  std::vector<Neighbour> found;                                     // at most k, sorted
   std::int32_t nearest = std::numeric_limits<std::int32_t>::min();  // the largest value measured
   std::array<std::int32_t, kByteLevels> gates{};
 
