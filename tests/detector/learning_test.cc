@@ -251,19 +251,19 @@ TEST(Learning, AgainKeepsTheThreshold) {
 // again as either.
 TEST(Learning, InAnyWayAgainKeepsTheThreshold) {
   Compute compute(1);
-  constexpr std::size_t kImages = 240;
+  constexpr std::size_t kImages = 130;
   MadeImages images(0);
   TrainingSetBuilder set(MadeImages::kWide, 1 << 26);
   std::vector<Patches> all;
   for (std::size_t i = 0; i < kImages; ++i) all.push_back(images.next());
   for (const Patches& patches : all) set.add(patches);
   const auto learn = [&](Memory& memory, bool online) {
-    if (!online) return learn_task(memory, set.view(), wood(0.2), compute);
-    for (const Patches& patches : all) learn_next(memory, patches, wood(0.2), true, compute);
+    if (!online) return learn_task(memory, set.view(), wood(0.1), compute);
+    for (const Patches& patches : all) learn_next(memory, patches, wood(0.1), true, compute);
   };
   for (const bool first : {false, true}) {
     for (const bool again : {false, true}) {
-      Memory memory(MadeImages::kWide, 6000);
+      Memory memory(MadeImages::kWide, 2000);
       learn(memory, first);
       const double before = images.alarms(memory, 0, compute);
       const float score = memory.threshold(0, 0.1)->score;
@@ -274,8 +274,8 @@ TEST(Learning, InAnyWayAgainKeepsTheThreshold) {
     }
   }
   // One that is taught without calibrating is known too.
-  Memory silent(MadeImages::kWide, 6000);
-  for (const Patches& patches : all) learn_next(silent, patches, wood(0.2), false, compute);
+  Memory silent(MadeImages::kWide, 2000);
+  for (const Patches& patches : all) learn_next(silent, patches, wood(0.1), false, compute);
   EXPECT_FALSE(silent.threshold(0, 0.1));
   learn(silent, true);
   EXPECT_FALSE(silent.threshold(0, 0.1));
