@@ -69,8 +69,8 @@ std::vector<std::uint32_t> spread_over(const PatchGrid& grid, std::size_t step) 
 }
 
 // The score by all vectors, then by ever fewer. thinned(places) are the distances of some patches
-// to these. By the map's score, a patch that is not looked at moves away as far as the one that is
-// beside it; by that of patches it stays.
+// to these. By the map's score, a patch that is not looked at is at least as far as the one that is
+// beside it (one that is far already hardly moves); by that of patches it stays.
 template <typename ThinnedOf>
 std::vector<float> level_scores(std::vector<float> distances, const PatchGrid& grid, Score score,
                                 std::size_t farthest_count, std::size_t spread_count,
@@ -93,7 +93,7 @@ std::vector<float> level_scores(std::vector<float> distances, const PatchGrid& g
       for (std::size_t x = 0; x < grid.columns; ++x) {
         const std::size_t i = y / step * across + x / step;
         const std::size_t at = y * grid.columns + x;
-        moved[at] = distances[at] + (level[i] - distances[places[i]]);
+        moved[at] = std::max(distances[at], level[i]);
       }
     }
     scores.push_back(std::max(scores.back(), image_score(moved, grid, score)));
