@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -78,6 +80,10 @@ std::string place_of(const std::string& folder, const fs::path& common, const st
   return place.string();
 }
 
+std::size_t shown_regions(const Inspection& seen) {
+  return std::min(seen.regions.size(), kMostRegions);
+}
+
 nlohmann::json as_json(const Detector::Inspected& item, const Memory& memory,
                        const std::string& picture) {
   nlohmann::json object = {{"file", item.file}};
@@ -94,6 +100,16 @@ nlohmann::json as_json(const Detector::Inspected& item, const Memory& memory,
     if (!seen.threshold->by_hand) object["false_alarms"] = seen.threshold->false_alarms;
   }
   if (seen.task) object["task"] = memory.tasks()[*seen.task].name;
+  object["reason"] = seen.reason;
+  object["regions"] = nlohmann::json::array();
+  for (const Region& region : std::span(seen.regions).first(shown_regions(seen))) {
+    object["regions"].push_back({{"x", region.x},
+                                 {"y", region.y},
+                                 {"width", region.width},
+                                 {"height", region.height},
+                                 {"area", region.area},
+                                 {"score", region.score}});
+  }
   object["peak"] = {{"x", seen.peak_x}, {"y", seen.peak_y}};
   object["width"] = item.image.width;
   object["height"] = item.image.height;
@@ -102,11 +118,15 @@ nlohmann::json as_json(const Detector::Inspected& item, const Memory& memory,
   return object;
 }
 
+// The reason stands behind the file where it says more than the numbers do.
 std::string text_line(const std::string& verdict, double score, std::optional<double> threshold,
-                      const std::string& task, const std::string& file) {
-  return fmt::format("{:<7} {:9.3f} {:>9} {:<16} {}\n", verdict, score,
+                      const std::string& task, const std::string& file, const std::string& reason) {
+  const std::string known = verdict + ": ";
+  const bool says_more = verdict != "good" && reason.starts_with(known);
+  return fmt::format("{:<7} {:9.3f} {:>9} {:<16} {}{}\n", verdict, score,
                      threshold ? fmt::format("{:.3f}", *threshold) : "-",
-                     task.empty() ? "-" : printable_name(task), printable_name(file));
+                     task.empty() ? "-" : printable_name(task), printable_name(file),
+                     says_more ? "  " + printable_name(reason.substr(known.size())) : "");
 }
 
 std::string as_text(const Detector::Inspected& item, const Memory& memory) {
@@ -116,35 +136,38 @@ std::string as_text(const Detector::Inspected& item, const Memory& memory) {
                    seen.threshold
                        ? std::optional<double>(static_cast<double>(seen.threshold->score))
                        : std::nullopt,
-                   seen.task ? memory.tasks()[*seen.task].name : "", item.file);
+                   seen.task ? memory.tasks()[*seen.task].name : "", item.file, seen.reason);
 }
 
 struct Count {
   std::size_t good = 0;
   std::size_t defect = 0;
   std::size_t unknown = 0;
+  std::size_t uncalibrated = 0;
   std::size_t unreadable = 0;
 
   void add(const Detector::Inspected& item) {
     if (!item.error.empty()) {
       ++unreadable;
-    } else if (!item.seen.threshold) {
-      ++unknown;
     } else {
-      ++(item.seen.rejected ? defect : good);
+      add(verdict(item.seen));
     }
   }
-  void add(const std::string& verdict) {
-    ++(verdict == "good" ? good : verdict == "defect" ? defect : unknown);
+  void add(std::string_view verdict) {
+    ++(verdict == "good"      ? good
+       : verdict == "defect"  ? defect
+       : verdict == "unknown" ? unknown
+                              : uncalibrated);
   }
 };
 
 void finish(const Count& count, std::size_t files, double seconds) {
-  note(fmt::format("{}: {} good, {} defect{}{}; {:.1f} ms an image", counted(files, "image"),
-                   count.good, count.defect,
-                   count.unknown != 0 ? fmt::format(", {} without a threshold", count.unknown) : "",
-                   count.unreadable != 0 ? fmt::format(", {} unreadable", count.unreadable) : "",
-                   1000 * seconds / static_cast<double>(files)));
+  note(fmt::format(
+      "{}: {} good, {} defect{}{}{}; {:.1f} ms an image", counted(files, "image"), count.good,
+      count.defect, count.unknown != 0 ? fmt::format(", {} unknown", count.unknown) : "",
+      count.uncalibrated != 0 ? fmt::format(", {} without a threshold", count.uncalibrated) : "",
+      count.unreadable != 0 ? fmt::format(", {} unreadable", count.unreadable) : "",
+      1000 * seconds / static_cast<double>(files)));
   if (count.unreadable != 0) {
     throw Error(Error::Kind::kInput, fmt::format("{} of {} could not be inspected",
                                                  count.unreadable, counted(files, "image")));
@@ -158,11 +181,14 @@ std::string as_line(const nlohmann::json& said, const std::string& file, bool js
   const std::string task = text_in(said, "task");
   const auto score = number_in(said, "score");
   const auto threshold = number_in(said, "threshold");
-  if (!json) return text_line(text_in(said, "verdict"), *score, threshold, task, file);
+  if (!json) {
+    return text_line(text_in(said, "verdict"), *score, threshold, task, file,
+                     text_in(said, "reason"));
+  }
   nlohmann::json object = {{"file", file}, {"verdict", said["verdict"]}, {"score", said["score"]}};
   if (threshold) object["threshold"] = *threshold;
   if (!task.empty()) object["task"] = task;
-  for (const char* key : {"false_alarms", "peak", "width", "height"}) {
+  for (const char* key : {"reason", "regions", "false_alarms", "peak", "width", "height"}) {
     if (said.contains(key) && !said[key].is_null()) object[key] = said[key];
   }
   if (const auto latency = number_in(said, "latency_ms")) object["seconds"] = *latency / 1000;
@@ -190,8 +216,8 @@ std::string inspect_one(Remote& remote, const std::string& path, const std::stri
     return fmt::format("{}: {}", file, refusal.reason());
   }
   const std::string verdict = text_in(said, "verdict");
-  if (!number_in(said, "score") ||
-      (verdict != "good" && verdict != "defect" && verdict != "unknown")) {
+  constexpr std::string_view kVerdicts[] = {"good", "defect", "unknown", "uncalibrated"};
+  if (!number_in(said, "score") || std::ranges::find(kVerdicts, verdict) == std::end(kVerdicts)) {
     remote.throw_strange(path, "it has no score or verdict");
   }
   return "";

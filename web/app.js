@@ -313,7 +313,7 @@ function signOut() {
 // ---------------------------------------------------------------- live: which inspection is shown
 
 const STRIP = 20;
-const WORD = { good: "Good", defect: "Defect", unknown: "Unknown" };
+const WORD = { good: "Good", defect: "Defect", unknown: "Unknown", uncalibrated: "Uncalibrated" };
 
 // recent: the newest, as polled. frozen: the strip while one inspection is held (null: follow the newest).
 const live = { recent: [], frozen: null, held: null, shown: null, since: 0 };

@@ -93,9 +93,31 @@ Map anomaly_map(std::span<const float> patches, const PatchGrid& grid);
 /// did not see (whose centres lie outside the crop) are 0.
 Map to_original(const Map& map, const NetworkInput& input, std::size_t width, std::size_t height);
 
+/// A connected part of a map that lies above a level; pixels that touch at a corner belong
+/// together.
+struct Region {
+  std::size_t x = 0;  ///< of its box: the left column, the upper row
+  std::size_t y = 0;
+  std::size_t width = 0;
+  std::size_t height = 0;
+  std::size_t area = 0;  ///< pixels
+  float score = 0;       ///< the largest value in it
+
+  bool operator==(const Region&) const = default;
+};
+
+/// All of them, the largest score first, of equals the one that begins first. No NaN is above a
+/// level. Throws Error (kInternal) for a map whose values are not its pixels.
+std::vector<Region> regions_above(const Map& map, float level);
+
+/// A region of the map that the backbone's input has, in the pixels of the original image of
+/// width × height: the box of the pixels it touches, and its area in proportion.
+Region to_original(const Region& region, const NetworkInput& input, std::size_t width,
+                   std::size_t height);
+
 /// What a person looks at: the image, the heat over it, the outline of what lies above `level`, and
-/// below the image a bar, green or red, with the caption (ASCII; in several lines if it must).
-/// `map` is in the image's pixels. An image less than 320 pixels wide is enlarged, at most
+/// below the image a bar, green, red or amber, with the caption (ASCII; in several lines if it
+/// must). `map` is in the image's pixels. An image less than 320 pixels wide is enlarged, at most
 /// ninefold, and then given a margin, so that the caption can be read.
 struct Overlay {
   float low = 0;          ///< map value shown as cold (no colour)
@@ -104,6 +126,7 @@ struct Overlay {
   std::string caption;    ///< such as "DEFECT  score 3.21  threshold 2.10"
   bool rejected = false;  ///< a red bar, or a green one
   bool judged = true;     ///< false: no verdict, and the bar is gray
+  bool unknown = false;   ///< no known product: an amber bar
 };
 Image draw_overlay(const Image& image, const Map& map, const Overlay& overlay);
 

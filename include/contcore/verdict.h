@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "contcore/compute.h"
 #include "contcore/extractor.h"
@@ -25,14 +26,20 @@ struct Inspection {
   float score = 0;                     ///< image_score()
   std::optional<std::size_t> task;     ///< recognised, or named; an index into Memory::tasks()
   std::optional<Threshold> threshold;  ///< of that task
-  bool rejected = false;               ///< score above threshold
-  Map map;                             ///< in the image's own pixels
-  float level = 0;                     ///< map value that the threshold comes to; above: outlined
-  std::size_t peak_x = 0;              ///< where the map is largest
+  bool rejected = false;               ///< score above threshold, or no known product
+  bool unknown = false;                ///< no known product, and none was named; rejected then
+  std::string reason;                  ///< of the verdict, in words
+  /// What lies above the threshold, in the image's own pixels, the largest score first; none where
+  /// the score does not.
+  std::vector<Region> regions;
+  Map map;                 ///< in the image's own pixels
+  float level = 0;         ///< map value that the threshold comes to; above: outlined
+  std::size_t peak_x = 0;  ///< where the map is largest
   std::size_t peak_y = 0;
 };
 
-/// Score, product and verdict, given the patches' distances to the memory; no map. Whoever judges
+/// Score, product, verdict, its reason and regions, given the patches' distances to the memory; no
+/// map. Whoever judges
 /// an image calls this. Throws Error (kUsage) for a task that is not in the memory.
 Inspection judge(const Memory& memory, const Patches& patches, std::span<const float> distances,
                  const InspectOptions& options);
@@ -42,8 +49,12 @@ Inspection judge(const Memory& memory, const Patches& patches, std::span<const f
 Inspection inspect(const Memory& memory, const Patches& patches, const InspectOptions& options,
                    Compute& compute);
 
-/// The verdict in a word: "good", "defect", or "unknown" where there is no threshold.
+/// The verdict in a word: "good"; "defect"; "unknown" for what is no known product; "uncalibrated"
+/// where there is no threshold yet.
 const char* verdict(const Inspection& seen);
+
+/// Whoever writes regions down writes so many, and the reason says how many there are.
+inline constexpr std::size_t kMostRegions = 16;
 
 /// A picture of what was seen: the image, the heat, the outline of what is above the threshold, and
 /// the verdict. The same colour means the same in all pictures of a product.

@@ -11,6 +11,7 @@
 #include "contcore/error.h"
 #include "contcore/score.h"
 #include "detector/heat_scale.h"
+#include "detector/reason.h"
 
 namespace contcore {
 namespace {
@@ -23,6 +24,19 @@ std::size_t task_named(const Memory& memory, const std::string& name) {
               fmt::format("there is no task '{}' in this memory; it knows {}", name, known));
 }
 
+// Found in the map as the backbone saw it: as many work whatever the image's size is.
+std::vector<Region> regions_of(const Inspection& seen, const Patches& patches,
+                               std::span<const float> distances, Score by) {
+  const Map map = anomaly_map(distances, patches.grid());
+  const float peak = *std::max_element(map.values.begin(), map.values.end());
+  const float level = outline_level(by, seen.score, seen.threshold->score, peak);
+  std::vector<Region> regions = regions_above(map, level);
+  for (Region& region : regions) {
+    region = to_original(region, patches.input, patches.image_width, patches.image_height);
+  }
+  return regions;
+}
+
 }  // namespace
 
 Inspection judge(const Memory& memory, const Patches& patches, std::span<const float> distances,
@@ -33,6 +47,8 @@ Inspection judge(const Memory& memory, const Patches& patches, std::span<const f
                                    : task_named(memory, options.task);
   if (seen.task) seen.threshold = memory.threshold(*seen.task, options.false_alarms);
   seen.rejected = seen.threshold && seen.score > seen.threshold->score;
+  if (seen.rejected) seen.regions = regions_of(seen, patches, distances, score_of(memory.source));
+  seen.reason = reason_of(seen, memory);
   return seen;
 }
 
@@ -53,19 +69,22 @@ Inspection inspect(const Memory& memory, const Patches& patches, const InspectOp
 }
 
 const char* verdict(const Inspection& seen) {
-  if (!seen.threshold) return "unknown";
-  return seen.rejected ? "defect" : "good";
+  if (seen.unknown) return "unknown";
+  if (seen.rejected) return "defect";
+  return seen.threshold ? "good" : "uncalibrated";
 }
 
 Image draw_inspection(const Image& image, const Inspection& seen) {
   Overlay overlay;
   overlay.rejected = seen.rejected;
-  overlay.judged = seen.threshold.has_value();
+  overlay.judged = seen.rejected || seen.threshold;
+  overlay.unknown = seen.unknown;
   overlay.level = seen.level;
   const HeatRange range = heat_range(seen.map, seen.level);
   overlay.low = range.low;
   overlay.high = range.high;
-  overlay.caption = fmt::format("{}  {:.2f}", seen.rejected ? "DEFECT" : verdict(seen), seen.score);
+  const char* word = seen.unknown ? "UNKNOWN" : seen.rejected ? "DEFECT" : verdict(seen);
+  overlay.caption = fmt::format("{}  {:.2f}", word, seen.score);
   if (seen.threshold) overlay.caption += fmt::format(" / {:.2f}", seen.threshold->score);
   return draw_overlay(image, seen.map, overlay);
 }

@@ -29,6 +29,7 @@ constexpr Rgb kMargin = {48, 48, 48};
 constexpr Rgb kAccepted = {24, 120, 56};
 constexpr Rgb kRejected = {190, 24, 36};
 constexpr Rgb kUnjudged = {90, 90, 90};
+constexpr Rgb kUnknown = {150, 90, 0};
 
 // ---- Heat
 // ----------------------------------------------------------------------------------------
@@ -155,7 +156,8 @@ Image add_bar(const Image& picture, const Overlay& overlay) {
                 out.rgb.data() + 3 * (y * width + left));
   }
   fill_rows(out, picture.height, out.height,
-            !overlay.judged    ? kUnjudged
+            overlay.unknown    ? kUnknown
+            : !overlay.judged  ? kUnjudged
             : overlay.rejected ? kRejected
                                : kAccepted);
   int baseline = static_cast<int>(picture.height) + pad + letters.height();

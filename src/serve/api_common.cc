@@ -125,7 +125,14 @@ std::int64_t number_of(const std::string& text, int status) {
   return value;
 }
 
+Json as_json(const Region& region) {
+  return {{"x", region.x},           {"y", region.y},       {"width", region.width},
+          {"height", region.height}, {"area", region.area}, {"score", region.score}};
+}
+
 Json as_json(const StoredInspection& row) {
+  Json regions = Json::array();
+  for (const Region& region : row.regions) regions.push_back(as_json(region));
   return {{"id", row.id == 0 ? Json(nullptr) : Json(row.id)},
           {"time", row.time},
           {"task", row.task.empty() ? Json(nullptr) : Json(row.task)},
@@ -133,6 +140,8 @@ Json as_json(const StoredInspection& row) {
           {"score", row.score},
           {"threshold", row.threshold ? Json(*row.threshold) : Json(nullptr)},
           {"verdict", row.verdict},
+          {"reason", row.reason.empty() ? row.verdict : row.reason},
+          {"regions", std::move(regions)},
           {"latency_ms", row.latency_ms},
           {"width", row.width},
           {"height", row.height},

@@ -51,6 +51,7 @@ std::int64_t number_of(const std::string& text, int status);
 
 /// An id of 0 is null: the inspection is not kept.
 Json as_json(const StoredInspection& row);
+Json as_json(const Region& region);
 Json as_json(const JobState& job);
 
 }  // namespace contcore

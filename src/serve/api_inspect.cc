@@ -102,6 +102,9 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& t
       if (judged.threshold) row.threshold = judged.threshold->score;
     }
     row.verdict = verdict(judged);
+    row.reason = judged.reason;
+    row.regions = judged.regions;
+    row.regions.resize(std::min(row.regions.size(), kMostRegions));
   }
   row.time = utc_now_ms();
   row.source = source;
@@ -204,7 +207,7 @@ HttpResponse Api::inspections(const HttpRequest& request, const Params& /*params
   InspectionFilter filter;
   for (const auto& [name, value] : request.query) {
     if (name == "verdict") {
-      filter.verdict = one_of(name, value, {"good", "defect", "unknown"});
+      filter.verdict = one_of(name, value, {"good", "defect", "unknown", "uncalibrated"});
     } else if (name == "task") {
       filter.task = value;
     } else if (name == "source") {

@@ -16,6 +16,7 @@
 #include "serve/sqlite.h"
 #include "serve/store_checks.h"
 #include "serve/store_log.h"
+#include "serve/store_regions.h"
 #include "serve/store_room.h"
 #include "serve/store_samples.h"
 #include "serve/store_schema.h"
@@ -42,7 +43,7 @@ constexpr char kReading[] = "reading inspections";
 // In the order that read_row() reads them.
 constexpr std::string_view kSelect =
     "SELECT id, time, task, source, score, threshold, verdict, latency_ms, width, height, "
-    "feedback, feedback_time, learned, has_image FROM inspection WHERE ";
+    "feedback, feedback_time, learned, has_image, reason, regions FROM inspection WHERE ";
 
 std::string select(std::string_view where) { return std::string(kSelect).append(where); }
 
@@ -77,6 +78,8 @@ StoredInspection read_row(const Statement& row) {
   inspection.feedback_time = short_text(row, 11);
   inspection.learned = row.integer(12) != 0;
   inspection.has_image = row.integer(13) != 0;
+  inspection.reason = short_text(row, 14);
+  inspection.regions = regions_from(row.text(15));
   return inspection;
 }
 
@@ -216,8 +219,9 @@ Store::State::State(const std::string& file, const Retention& how_much, Clock no
       insert_(
           db.get(), path,
           "INSERT INTO inspection(id, time, task, source, score, threshold, verdict, latency_ms, "
-          "width, height, feedback, feedback_time, learned, has_image, keeps, kept_bytes) "
-          "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"),
+          "width, height, feedback, feedback_time, learned, has_image, keeps, kept_bytes, reason, "
+          "regions) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, "
+          "?17, ?18)"),
       insert_image_(db.get(), path, "INSERT INTO image(id, type, bytes) VALUES(?1, ?2, ?3)"),
       insert_map_(db.get(), path,
                   "INSERT INTO map(id, grid_w, grid_h, patches) VALUES(?1, ?2, ?3, ?4)"),
@@ -318,6 +322,8 @@ void Store::State::insert(std::int64_t id, const StoredInspection& inspection, K
                           std::size_t kept_bytes, bool has_image) {
   const std::string task = valid_utf8(inspection.task);
   const std::string source = valid_utf8(inspection.source);
+  const std::string reason = valid_utf8(inspection.reason);
+  const std::string regions = regions_text(inspection.regions);
   insert_.bind(1, id);
   insert_.bind(2, inspection.time);
   insert_.bind(3, task);
@@ -338,6 +344,8 @@ void Store::State::insert(std::int64_t id, const StoredInspection& inspection, K
   insert_.bind(14, std::int64_t{has_image});
   insert_.bind(15, static_cast<std::int64_t>(keeps));
   insert_.bind(16, static_cast<std::int64_t>(kept_bytes));
+  insert_.bind(17, reason);
+  insert_.bind(18, regions);
   insert_.run(kAdding);
 }
 

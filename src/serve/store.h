@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "contcore/image.h"
+
 namespace contcore {
 
 /// Times are UTC, as in "2024-05-31T23:59:59.999Z", to the millisecond.
@@ -24,7 +26,11 @@ struct StoredInspection {
   std::string source;  ///< a label from the client; may be empty; at most 200 bytes
   float score = 0;     ///< finite
   std::optional<float> threshold;
-  std::string verdict;  ///< "good", "defect" or "unknown"
+  std::string verdict;  ///< "good", "defect", "unknown" or "uncalibrated"
+  std::string reason;   ///< of the verdict, in words; at most 1000 bytes
+  /// The first of them, at most 16. An inspection that an earlier version kept has none, and no
+  /// reason.
+  std::vector<Region> regions;
   double latency_ms = 0;
   std::uint32_t width = 0;
   std::uint32_t height = 0;

@@ -49,8 +49,10 @@ void check_length(std::string_view text, std::size_t most, std::string_view what
 }
 
 void check_verdict(std::string_view verdict) {
-  if (verdict != "good" && verdict != "defect" && verdict != "unknown") {
-    refuse(fmt::format("{} is no verdict; it is good, defect or unknown", quoted(verdict)));
+  if (verdict != "good" && verdict != "defect" && verdict != "unknown" &&
+      verdict != "uncalibrated") {
+    refuse(fmt::format("{} is no verdict; it is good, defect, unknown or uncalibrated",
+                       quoted(verdict)));
   }
 }
 
@@ -67,6 +69,14 @@ void check_inspection(const StoredInspection& inspection) {
   check_length(inspection.task, kMostTaskBytes, "task's name");
   check_length(inspection.source, kMostSourceBytes, "source");
   check_verdict(inspection.verdict);
+  check_length(inspection.reason, kMostReasonBytes, "reason");
+  if (inspection.regions.size() > kMostStoredRegions) {
+    refuse(fmt::format("there are {} regions; at most {} are kept", inspection.regions.size(),
+                       kMostStoredRegions));
+  }
+  for (const Region& region : inspection.regions) {
+    if (!std::isfinite(region.score)) refuse("the score of a region is not a finite number");
+  }
   check_feedback(inspection.feedback, inspection.feedback_time);
   if (!std::isfinite(inspection.score)) refuse("the score is not a finite number");
   if (inspection.threshold && !std::isfinite(*inspection.threshold)) {

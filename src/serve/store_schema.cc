@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <iterator>
 
 #include "contcore/error.h"
 #include "serve/sqlite.h"
@@ -11,12 +12,13 @@ namespace contcore {
 namespace {
 
 constexpr std::int64_t kApplication = 0x43435354;  // "CCST"
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 
 // keeps       0: neither image nor map, 1: one of them, 2: the same, and a person said "defect"
 // kept_bytes  of image and map
 // learned     0: not, else store.cc
 // reserved    the last id that may have been given away (store.cc)
+// regions     store_regions.h
 //
 // Images and maps stand in tables of their own, so that a list reads none of their pages.
 constexpr char kSchema[] = R"sql(
@@ -25,7 +27,8 @@ CREATE TABLE inspection(
   score REAL NOT NULL, threshold REAL, verdict TEXT NOT NULL, latency_ms REAL NOT NULL,
   width INTEGER NOT NULL, height INTEGER NOT NULL, feedback TEXT NOT NULL,
   feedback_time TEXT NOT NULL, learned INTEGER NOT NULL, has_image INTEGER NOT NULL,
-  keeps INTEGER NOT NULL, kept_bytes INTEGER NOT NULL);
+  keeps INTEGER NOT NULL, kept_bytes INTEGER NOT NULL, reason TEXT NOT NULL DEFAULT '',
+  regions TEXT NOT NULL DEFAULT '');
 CREATE INDEX inspection_keeps ON inspection(keeps, id);
 CREATE INDEX inspection_task ON inspection(task, id);
 CREATE INDEX inspection_score ON inspection(task, verdict, id, score);
@@ -45,9 +48,20 @@ CREATE TABLE setting(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE reserved(one INTEGER PRIMARY KEY CHECK(one = 1), last INTEGER NOT NULL);
 INSERT INTO reserved VALUES(1, 0);
 PRAGMA application_id = 1128485716;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 )sql";
-static_assert(kApplication == 1128485716 && kVersion == 1, "as in kSchema");
+static_assert(kApplication == 1128485716 && kVersion == 2, "as in kSchema");
+
+// What brings a store from each version to the next, the first from version 1.
+constexpr const char* kSteps[] = {
+    // "unknown" was what had no threshold.
+    R"sql(
+ALTER TABLE inspection ADD COLUMN reason TEXT NOT NULL DEFAULT '';
+ALTER TABLE inspection ADD COLUMN regions TEXT NOT NULL DEFAULT '';
+UPDATE inspection SET verdict = 'uncalibrated' WHERE verdict = 'unknown';
+PRAGMA user_version = 2;
+)sql"};
+static_assert(std::size(kSteps) == kVersion - 1, "a step for each version that was");
 
 // No mapping: a file that another program shortens would end the process. No wiping of what is
 // deleted: it would be written twice.
@@ -84,7 +98,7 @@ bool is_new(sqlite3* db, const std::string& path) {
                             "{}); update contcore or name another file",
                             path, version, kVersion));
   }
-  if (version < kVersion) {
+  if (version < 1) {
     throw Error(Error::Kind::kDamaged,
                 fmt::format("{}: says it is store version {}, which there never was; restore it "
                             "from a copy or move it away",
@@ -99,6 +113,23 @@ void make_tables(sqlite3* db, const std::string& path) {
   try {
     // Another process may have been faster.
     if (is_new(db, path)) execute(db, path, kSchema, kDoing);
+    execute(db, path, "COMMIT", kDoing);
+  } catch (...) {
+    sqlite3_exec(db, "ROLLBACK", nullptr, nullptr, nullptr);
+    throw;
+  }
+}
+
+// Brings an earlier version's store up to date, whole or not at all.
+void bring_up(sqlite3* db, const std::string& path) {
+  constexpr char kDoing[] = "bringing the store up to date";
+  const auto version = [&] { return number(db, path, "PRAGMA user_version"); };
+  if (version() == kVersion) return;
+  execute(db, path, "BEGIN IMMEDIATE", kDoing);
+  try {
+    for (std::int64_t at = version(); at >= 1 && at < kVersion; ++at) {
+      execute(db, path, kSteps[at - 1], kDoing);
+    }
     execute(db, path, "COMMIT", kDoing);
   } catch (...) {
     sqlite3_exec(db, "ROLLBACK", nullptr, nullptr, nullptr);
@@ -130,7 +161,11 @@ void prepare_store(sqlite3* db, const std::string& path) {
   if (fresh) execute(db, path, "PRAGMA auto_vacuum = INCREMENTAL", kDoing);
   use_log(db, path);
   execute(db, path, kSettings, kDoing);
-  if (fresh) make_tables(db, path);
+  if (fresh) {
+    make_tables(db, path);
+  } else {
+    bring_up(db, path);
+  }
 }
 
 }  // namespace contcore

@@ -333,7 +333,7 @@ class MemoryTest(unittest.TestCase):
         done = self.succeed("learn", self.memory, image, "--task", "a", *SMALL)
         self.assertIn("no threshold yet", done.stdout)
         seen = self.succeed("inspect", self.memory, self.images(0, "test_bad"), "--json").stdout
-        self.assertEqual(json.loads(seen.splitlines()[0])["verdict"], "unknown")
+        self.assertEqual(json.loads(seen.splitlines()[0])["verdict"], "uncalibrated")
 
     # ---- what may go wrong
 

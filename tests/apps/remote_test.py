@@ -33,6 +33,8 @@ INSPECTION = {
     "score": 23.25,
     "threshold": 22.125,
     "verdict": "defect",
+    "reason": "defect: 1 region, 41 × 22 px at (120, 88)",
+    "regions": [{"x": 120, "y": 88, "width": 41, "height": 22, "area": 640, "score": 23.25}],
     "latency_ms": 41.5,
     "width": 320,
     "height": 200,
@@ -199,7 +201,7 @@ class RemoteTest(unittest.TestCase):
         url = self.serve(lambda *_: (201, INSPECTION))
         path = self.image("a b&c.png", b"the bytes")
         done = self.succeed("inspect", "--server", url, path, "--task", "bot/tle é", token="t" * 20)
-        self.assertEqual(done.stdout, "defect     23.250    22.125 bottle           %s\n" % path)
+        self.assertEqual(done.stdout, "defect     23.250    22.125 bottle           %s  1 region, 41 × 22 px at (120, 88)\n" % path)
         self.assertIn("1 image: 0 good, 1 defect", done.stderr)
         ((method, raw, headers, body),) = self.stub.seen
         self.assertEqual((method, body), ("POST", b"the bytes"))
@@ -212,19 +214,20 @@ class RemoteTest(unittest.TestCase):
         )
 
     def test_inspects_as_json_and_without_a_threshold(self):
-        unknown = dict(INSPECTION, task=None, threshold=None, verdict="unknown")
-        url = self.serve(lambda *_: (201, unknown))
+        reason = "uncalibrated: none was named"
+        seen = dict(INSPECTION, task=None, threshold=None, verdict="uncalibrated", reason=reason, regions=[])
+        url = self.serve(lambda *_: (201, seen))
         path = self.image()
         line = json.loads(self.succeed("inspect", path, "--server", url, "--json").stdout)
         self.assertEqual(
             line,
             {
-                "file": path, "verdict": "unknown", "score": 23.25,
+                "file": path, "verdict": "uncalibrated", "score": 23.25, "reason": reason, "regions": [],
                 "width": 320, "height": 200, "seconds": 0.0415,
             },
         )  # fmt: skip
         text = self.succeed("inspect", path, "--server", url + "/").stdout
-        self.assertEqual(text.split()[:4], ["unknown", "23.250", "-", "-"])
+        self.assertEqual(text.split()[:4], ["uncalibrated", "23.250", "-", "-"])
         self.assertNotIn("Authorization", self.stub.seen[0][2])
 
     def test_an_image_that_cannot_be_used_does_not_stop_the_others(self):

@@ -323,7 +323,7 @@ class StoryTest(ServiceTest):
         newer = [o["id"] for o in listed(after=middle, limit=100)["inspections"]]
         self.assertEqual(newer, [i for i in ids if i > middle])
         self.assertEqual(listed(after=ids[0])["inspections"], [])
-        for verdict in ["good", "defect", "unknown"]:
+        for verdict in ["good", "defect", "unknown", "uncalibrated"]:
             right = [o["id"] for o in everything["inspections"] if o["verdict"] == verdict]
             self.assertEqual([o["id"] for o in listed(verdict=verdict, limit=100)["inspections"]], right)
         for task in ["bottle", "screw"]:

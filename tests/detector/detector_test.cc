@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -149,6 +150,46 @@ TEST_F(DetectorTest, OutlinesWhatItRejects) {
     ASSERT_TRUE(seen.threshold);
     const float most = *std::max_element(seen.map.values.begin(), seen.map.values.end());
     EXPECT_EQ(most > seen.level, seen.rejected) << seen.score << " " << seen.threshold->score;
+    EXPECT_EQ(seen.regions.empty(), !seen.rejected);
+    EXPECT_EQ(std::string(verdict(seen)), seen.rejected ? "defect" : "good");
+    EXPECT_TRUE(seen.reason.starts_with(std::string(verdict(seen)) + ": ")) << seen.reason;
+  }
+}
+
+// By either score: the first region has the largest value, the pixel where that is lies in it, and
+// the reason names one of them.
+TEST_F(DetectorTest, TheRegionsOfADefect) {
+  for (const Score score : {Score::kMap, Score::kPatch}) {
+    DetectorOptions options;
+    options.backbone = "builtin";
+    options.geometry = Geometry::parse("96", "none");
+    options.capacity = 400;
+    options.score = score;
+    Detector detector(options);
+    detector.learn(pieces("wood", 15), task("wood"), compute_);
+    InspectOptions strict;
+    strict.false_alarms = 0.5;  // what is a defect is rejected
+    const Image image = make_product("wood", 201, product_defects("wood")[0], 1).image;
+    const Inspection seen = detector.inspect(image, strict, compute_);
+    ASSERT_TRUE(seen.rejected);
+    ASSERT_FALSE(seen.regions.empty());
+    const Region& first = seen.regions.front();
+    if (score == Score::kMap) EXPECT_EQ(first.score, seen.score);
+    EXPECT_TRUE(seen.peak_x + 2 >= first.x && seen.peak_x <= first.x + first.width + 1);
+    EXPECT_TRUE(seen.peak_y + 2 >= first.y && seen.peak_y <= first.y + first.height + 1);
+    std::size_t largest = 0;
+    for (const Region& region : seen.regions) {
+      EXPECT_LE(region.x + region.width, image.width);
+      EXPECT_LE(region.y + region.height, image.height);
+      EXPECT_LE(region.area, region.width * region.height);
+      largest = std::max(largest, region.area);
+    }
+    const auto named = std::find_if(seen.regions.begin(), seen.regions.end(),
+                                    [&](const Region& region) { return region.area == largest; });
+    const std::string at = std::to_string(named->width) + " × " + std::to_string(named->height) +
+                           " px at (" + std::to_string(named->x) + ", " + std::to_string(named->y);
+    EXPECT_NE(seen.reason.find(at), std::string::npos) << seen.reason;
+    EXPECT_EQ(seen.reason.find("1 region, ") != std::string::npos, seen.regions.size() == 1);
   }
 }
 

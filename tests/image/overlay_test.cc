@@ -135,6 +135,19 @@ TEST(Overlay, TheBarSaysItInGreenOrRed) {
   }
 }
 
+// Neither what is good nor what is a defect can be mistaken for what is unknown.
+TEST(Overlay, TheBarOfTheUnknownIsAmber) {
+  const Image image = gray(640, 480);
+  Overlay how = overlay(1, 2, 3);
+  how.unknown = true;
+  for (const bool rejected : {true, false}) {
+    how.rejected = rejected;
+    const Image out = draw_overlay(image, flat(image, 0), how);
+    const Pixel bar = at(out, 1, out.height - 1);
+    EXPECT_TRUE(bar.r > bar.g + 40 && bar.g > bar.b + 40);
+  }
+}
+
 TEST(Overlay, AnyShapeAndAnyCaption) {
   for (const auto& [width, height] : std::vector<std::pair<std::size_t, std::size_t>>{
            {1, 1}, {1, 2000}, {2000, 1}, {30, 50}, {224, 224}, {700, 20}}) {

@@ -1,6 +1,7 @@
 #include "serve/store.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <functional>
 #include <future>
 #include <iterator>
+#include <limits>
 #include <random>
 #include <set>
 #include <string>
@@ -263,10 +265,10 @@ TEST_F(StoreTest, ListsNewestFirstByEveryFilter) {
   Store store(":memory:");
   std::mt19937 random(3);
   std::vector<StoredInspection> all;  // oldest first
-  const char* verdicts[] = {"good", "defect", "unknown"};
+  const char* verdicts[] = {"good", "defect", "unknown", "uncalibrated"};
   const char* labels[] = {"", "good", "defect"};
   for (int i = 0; i < 300; ++i) {
-    StoredInspection made = inspection(verdicts[random() % 3]);
+    StoredInspection made = inspection(verdicts[random() % 4]);
     made.task = std::string(1, static_cast<char>('a' + random() % 3));
     made.source = std::string(1, static_cast<char>('x' + random() % 2));
     made.id = add(store, made);
@@ -277,7 +279,7 @@ TEST_F(StoreTest, ListsNewestFirstByEveryFilter) {
   }
   for (int round = 0; round < 300; ++round) {
     InspectionFilter filter;
-    if (random() % 2) filter.verdict = verdicts[random() % 3];
+    if (random() % 2) filter.verdict = verdicts[random() % 4];
     if (random() % 2) filter.task = std::string(1, static_cast<char>('a' + random() % 4));
     if (random() % 2) filter.source = "x";
     if (random() % 2) filter.feedback = labels[random() % 3];
@@ -838,6 +840,65 @@ TEST_F(StoreTest, AnotherProgramsLockIsAnErrorThatPasses) {
   EXPECT_TRUE(store.find(add(store, inspection())));
 }
 
+TEST_F(StoreTest, KeepsTheReasonAndTheRegions) {
+  Store store(path_);
+  StoredInspection made = inspection("defect");
+  made.reason = "defect: 2 regions, largest 41 × 22 px at (120, 88)";
+  made.regions = {{120, 88, 41, 22, 640, 25.5f}, {0, 0, 1, 1, 1, 22.25f}};
+  const std::int64_t id = add(store, made);
+  const std::int64_t plain = add(store, inspection());
+  EXPECT_EQ(store.find(id)->reason, made.reason);
+  EXPECT_EQ(store.find(id)->regions, made.regions);
+  EXPECT_TRUE(store.find(plain)->regions.empty());
+  made.regions.resize(17);
+  EXPECT_THROW(add(store, made), Error);
+  made.regions.resize(16, {1u << 31, 1u << 31, 1u << 31, 1u << 31, std::size_t{1} << 62, 1e-30f});
+  EXPECT_EQ(store.find(add(store, made))->regions, made.regions);
+  made.regions = {{0, 0, 1, 1, 1, std::numeric_limits<float>::infinity()}};
+  EXPECT_THROW(add(store, made), Error);
+  made.regions.clear();
+  made.reason.assign(1001, 'x');
+  EXPECT_THROW(add(store, made), Error);
+}
+
+// Whatever a file says of regions, an inspection can be read.
+TEST_F(StoreTest, RegionsThatAreNoneAreLeftOut) {
+  std::int64_t id = 0;
+  {
+    Store store(path_);
+    id = add(store, inspection());
+  }
+  for (const char* text :
+       {"x", "{}", "[1]", "[[1,2,3,4,5]]", "[[1,2,3,4,-5,6]]", "[[1,2,3,4,5,\"6\"]]", "[[[[[["}) {
+    elsewhere(fmt::format("UPDATE inspection SET regions = '{}'", text));
+    EXPECT_TRUE(Store(path_).find(id)->regions.empty()) << text;
+  }
+  elsewhere("UPDATE inspection SET regions = '[[1,2,3,4,5,6.5]]'");
+  EXPECT_EQ(Store(path_).find(id)->regions, (std::vector<Region>{{1, 2, 3, 4, 5, 6.5f}}));
+}
+
+// The first version had neither reasons nor regions, and said "unknown" where there was no
+// threshold.
+TEST_F(StoreTest, BringsTheFirstVersionUpToDate) {
+  std::int64_t id = 0;
+  {
+    Store store(path_);
+    id = add(store, inspection("uncalibrated"));
+    add(store, inspection("defect"));
+  }
+  elsewhere("ALTER TABLE inspection DROP COLUMN reason");
+  elsewhere("ALTER TABLE inspection DROP COLUMN regions");
+  elsewhere("UPDATE inspection SET verdict = 'unknown' WHERE verdict = 'uncalibrated'");
+  elsewhere("PRAGMA user_version = 1");
+  for (int again = 0; again < 2; ++again) {
+    Store store(path_);
+    EXPECT_EQ(store.find(id)->verdict, "uncalibrated");
+    EXPECT_EQ(store.find(id + 1)->verdict, "defect");
+    EXPECT_EQ(store.find(id)->reason, "");
+    EXPECT_EQ(store.find(add(store, inspection("unknown")))->verdict, "unknown");
+  }
+}
+
 TEST_F(StoreTest, RefusesOtherFiles) {
   std::ofstream(path_) << std::string(5000, 'x');
   EXPECT_NE(refusal(Error::Kind::kDamaged).find("not a database"), std::string::npos);
@@ -847,9 +908,12 @@ TEST_F(StoreTest, RefusesOtherFiles) {
   EXPECT_NE(refusal(Error::Kind::kInput).find("another program"), std::string::npos);
   fs::remove(path_);
   Store(path_).set("a", "b");
-  elsewhere("PRAGMA user_version = 2");
+  const std::int64_t version = elsewhere("PRAGMA user_version");
+  elsewhere(fmt::format("PRAGMA user_version = {}", version + 1));
   EXPECT_NE(refusal(Error::Kind::kInput).find("newer"), std::string::npos);
-  elsewhere("PRAGMA user_version = 1");
+  elsewhere("PRAGMA user_version = 0");
+  EXPECT_NE(refusal(Error::Kind::kDamaged).find("never was"), std::string::npos);
+  elsewhere(fmt::format("PRAGMA user_version = {}", version));
   EXPECT_EQ(Store(path_).get("a"), "b");
   elsewhere("ALTER TABLE inspection DROP COLUMN width");
   EXPECT_NE(refusal(Error::Kind::kDamaged).find("width"), std::string::npos);

@@ -164,7 +164,7 @@ await test("dropped images are inspected one after the other", async () => {
   await pictureShown();
   const one = await service(`v1/inspections/${await shownId()}`);
   assert.equal(one.task, TASK);
-  assert.equal(await text("#verdict-word"), { good: "Good", defect: "Defect", unknown: "Unknown" }[one.verdict]);
+  assert.equal(await text("#verdict-word"), { good: "Good", defect: "Defect", unknown: "Unknown", uncalibrated: "Uncalibrated" }[one.verdict]);
   assert.equal(await page.locator("#follow").isChecked(), false, "one's own image is held");
   [kept.bad, kept.good] = inspections.map(({ id }) => id);
   assert.equal(one.id, kept.bad);
@@ -411,7 +411,7 @@ await test("formats that the browser does not know are inspected and shown by th
       return document.getElementById("pic-image").hidden && !map.hidden && map.complete && map.naturalWidth > 0;
     });
     const shown = await service(`v1/inspections/${await shownId()}`);
-    assert.equal(await text("#verdict-word"), { good: "Good", defect: "Defect", unknown: "Unknown" }[shown.verdict]);
+    assert.equal(await text("#verdict-word"), { good: "Good", defect: "Defect", unknown: "Unknown", uncalibrated: "Uncalibrated" }[shown.verdict]);
     await open("learn");
     await page.locator("#learn-folder-input").setInputFiles(folder);
     await waitText("#learn-chosen", /2 images.*1 other file will be skipped/);
