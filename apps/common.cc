@@ -20,6 +20,7 @@
 #include "contcore/error.h"
 #include "coreset/sketch.h"
 #include "memory/journal.h"
+#include "progress_line.h"
 
 namespace contcore::app {
 namespace {
@@ -198,6 +199,7 @@ std::string certificate_text(double certificate, std::size_t vectors) {
 }
 
 void print_result(const std::string& text) {
+  if (::isatty(STDOUT_FILENO) == 1) ProgressLine::step_aside();
   errno = 0;
   const bool printed = std::fputs(printable(text).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
   // A reader that went away has seen all it wanted.
@@ -207,6 +209,7 @@ void print_result(const std::string& text) {
 }
 
 void note(const std::string& text) {
+  ProgressLine::step_aside();
   std::fputs(fmt::format("contcore: {}\n", printable_name(text)).c_str(), stderr);
 }
 
@@ -301,6 +304,7 @@ void Outputs::finish(const std::string& result) {
   const bool taken = std::any_of(planned_.begin(), planned_.end(),
                                  [](const Planned& p) { return goes_to_stdout(p.path); });
   if (taken) {
+    ProgressLine::step_aside();
     std::fputs(printable(result).c_str(), stderr);
   } else {
     print_result(result);

@@ -6,14 +6,17 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "commands.h"
 #include "common.h"
 #include "contcore/error.h"
+#include "suggest.h"
 
 #ifndef CONTCORE_VERSION
 #define CONTCORE_VERSION "0.1.0"
@@ -56,6 +59,40 @@ int report(const Error& error) {
   return exit_code(error.kind());
 }
 
+std::vector<std::string> names_of_commands(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> names_of_options(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string meant(const std::string& word, const std::vector<std::string>& names) {
+  const std::string name = contcore::app::nearest_name(word, names);
+  return name.empty() ? "" : fmt::format("; did you mean {}?", name);
+}
+
+// What is wrong with a word that is no command or option, and what it may have been meant to be;
+// empty when that is not what is wrong.
+std::string unknown_word(const CLI::App& app, const std::string& command) {
+  const std::vector<std::string> left = app.remaining();
+  if (left.empty()) return "";
+  const std::string word = left[0].substr(0, left[0].find('='));
+  if (word.starts_with("-")) {
+    return fmt::format("{} has no option {}{}", command, word, meant(word, names_of_options(app)));
+  }
+  if (names_of_commands(app).empty()) return "";
+  return fmt::format("there is no command '{} {}'{}", command, word,
+                     meant(word, names_of_commands(app)));
+}
+
 int report_parsing(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {  // help or version
     app.exit(error);
@@ -68,18 +105,45 @@ int report_parsing(const CLI::App& app, const CLI::ParseError& error) {
     at = at->get_subcommands().front();
     name += " " + at->get_name();
   }
-  note(fmt::format("{}; see {} --help", error.what(), name));
+  const std::string unknown = unknown_word(*at, name);
+  const std::string what = unknown.empty() ? error.what() : unknown;
+  note(fmt::format("{}{} {} --help", what, what.ends_with('?') ? " See" : "; see", name));
   return kUsage;
+}
+
+// contcore help [COMMAND …]
+void add_help(CLI::App& app) {
+  CLI::App* sub = app.add_subcommand("help", "Show how a command is used");
+  auto words = std::make_shared<std::vector<std::string>>();
+  sub->add_option("command", *words, "Which, such as learn, or backbone fetch")
+      ->type_name("COMMAND");
+  sub->callback([&app, words] {
+    CLI::App* at = &app;
+    std::string name = "contcore";
+    for (const std::string& word : *words) {
+      const std::vector<CLI::App*> found =
+          at->get_subcommands([&](const CLI::App* command) { return command->get_name() == word; });
+      if (found.empty()) {
+        throw Error(Error::Kind::kUsage, fmt::format("there is no command '{} {}'{}", name, word,
+                                                     meant(word, names_of_commands(*at))));
+      }
+      at = found[0];
+      name += " " + word;
+    }
+    contcore::app::print_result(
+        at->get_formatter()->make_help(at, name, CLI::AppFormatMode::Normal));
+  });
 }
 
 int run(int argc, char** argv) {
   CLI::App app("Visual anomaly detection that keeps learning in a fixed memory", "contcore");
-  app.set_version_flag("--version", CONTCORE_VERSION, "Print the version and exit");
+  app.set_version_flag("-V,--version", CONTCORE_VERSION, "Print the version and exit");
   app.require_subcommand(1);
   contcore::app::add_learn(app);
   contcore::app::add_inspect(app);
   contcore::app::add_info(app);
   contcore::app::add_merge(app);
+  contcore::app::add_shrink(app);
   contcore::app::add_evaluate(app, {argv + 1, argv + argc});
   contcore::app::add_analyze(app);
   contcore::app::add_backbone(app);
@@ -87,11 +151,12 @@ int run(int argc, char** argv) {
   contcore::app::add_nearest(app);
   contcore::app::add_serve(app);
   contcore::app::add_demo(app);
+  add_help(app);
   app.footer(
       "Example:\n"
       "  contcore learn line.ccm good/ --task bottle\n"
       "  contcore inspect line.ccm camera/ --heatmaps heatmaps/\n"
-      "Help on a subcommand: contcore learn --help\n"
+      "Help on a command: contcore help learn, contcore learn --help, man contcore\n"
       "Exit codes: 0 done, 1 internal error, 2 usage, 3 bad input, 4 damaged file, 130 stopped\n");
   try {
     app.parse(argc, argv);

@@ -18,6 +18,7 @@
 #include "contcore/detector.h"
 #include "contcore/error.h"
 #include "contcore/npy.h"
+#include "fewer_vectors.h"
 #include "progress_line.h"
 #include "remote.h"
 
@@ -257,6 +258,15 @@ void run_remote(const InspectCommand& command) {
 
 // ---- by a memory -------------------------------------------------------------------------------
 
+// What that costs is said before it happens.
+void use_fewer(Detector& detector, const InspectCommand& command, Compute& compute) {
+  const Memory whole = detector.memory().copy();
+  detector.shrink(command.use, compute);
+  const double rate = command.options.false_alarms;
+  note_shrunk(whole, fewer_vectors(whole, detector.memory(), rate, command.options.task, compute),
+              rate, compute);
+}
+
 void run(const InspectCommand& command) {
   if (!(command.options.false_alarms > 0 && command.options.false_alarms < 1)) {
     throw Error(Error::Kind::kUsage, "--false-alarms must be above 0 and below 1, such as 0.05");
@@ -264,7 +274,7 @@ void run(const InspectCommand& command) {
   const std::vector<std::string> files = find_images(command.images);
   Detector detector = open_detector(command.memory, command.backbone);
   Compute compute(command.common.threads);
-  if (command.use != 0) detector.shrink(command.use, compute);
+  if (command.use != 0) use_fewer(detector, command, compute);
   const fs::path common = common_folder(files);
   Count count;
   std::size_t done = 0;

@@ -3,17 +3,16 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/file.h"
 #include "commands.h"
 #include "common.h"
 #include "contcore/error.h"
 #include "contcore/memory.h"
 #include "contcore/score.h"
-#include "memory/memory_file.h"
+#include "fewer_vectors.h"
+#include "output_memory.h"
 
 namespace contcore::app {
 namespace {
@@ -39,6 +38,7 @@ struct MergeCommand {
   std::vector<std::string> memories;
   std::size_t capacity = 0;
   std::string backbone;
+  bool force = false;
   CommonOptions common;
 };
 
@@ -46,36 +46,14 @@ void run(const MergeCommand& command) {
   if (command.memories.size() < 2) {
     throw Error(Error::Kind::kUsage, "name the new memory and at least two to merge");
   }
-  check_writable(command.out);
-  MemoryFile file(command.out);
+  OutputMemory output(command.out, command.force, command.memories, command.backbone);
   Compute compute(command.common.threads);
-  std::vector<Memory> parts;
+  std::vector<Memory>& parts = output.memories;
   std::size_t capacity = command.capacity;
-  const std::string& out = file.path();
-  std::optional<JournalMark> applied;  // of the journal beside the new memory
-  bool is_merged = false;
-  for (const std::string& path : command.memories) {
-    SavedMemory saved = open_saved(path);
-    if (real_path(path) == out) {
-      is_merged = true;
-      applied = saved.applied;
-    }
-    parts.push_back(saved.records.empty() ? std::move(saved.memory)
-                                          : open_detector(path, command.backbone).memory().copy());
-    if (command.capacity == 0) capacity = std::max(capacity, parts.back().capacity());
+  if (capacity == 0) {
+    for (const Memory& part : parts) capacity = std::max(capacity, part.capacity());
   }
-  if (!is_merged && file.exists()) {
-    const SavedMemory replaced = open_saved(out);
-    if (!replaced.records.empty()) {
-      throw Error(
-          Error::Kind::kInput,
-          fmt::format("{}: a service has taught it what is in its journal alone, and would be "
-                      "lost; merge it as well, or name another file",
-                      command.out));
-    }
-    applied = replaced.applied;
-  }
-  Memory merged = std::move(parts[0]);
+  Memory merged = parts[0].copy();
   for (std::size_t i = 1; i < parts.size(); ++i) {
     try {
       if (merged.scalar() == parts[i].scalar()) check_scores(merged, parts[i]);
@@ -85,7 +63,10 @@ void run(const MergeCommand& command) {
     }
     stop_if_asked();
   }
-  file.save(merged, applied);
+  for (const Memory& part : parts) {
+    note_fewer_vectors(fewer_vectors(part, merged, kFalseAlarms, "", compute));
+  }
+  output.save(merged);
   print_result(command.common.json
                    ? json_line({{"vectors", merged.size()},
                                 {"capacity", merged.capacity()},
@@ -114,6 +95,7 @@ void add_merge(CLI::App& app) {
                   "Where their backbone is now; needed only for lessons of a service that are not "
                   "in a memory's file yet")
       ->type_name("FILE");
+  sub->add_flag("--force", command->force, "Overwrite the new memory's file if it is there");
   command->common.add_to(*sub);
   sub->footer(kFooter);
   sub->callback([command] { run(*command); });

@@ -46,6 +46,8 @@ std::string left_text(double left) {
   return left < 0 ? "" : fmt::format(", about {} left", clock_text(left));
 }
 
+ProgressLine* drawn_line = nullptr;  // the one that stands on the terminal
+
 int percent(double done) { return static_cast<int>(std::floor(done * 100)); }
 
 }  // namespace
@@ -69,8 +71,17 @@ double TimeLeft::estimate() const {
 ProgressLine::ProgressLine(const std::string& task)
     : task_(printable_name(task)), terminal_(is_terminal()) {}
 
-ProgressLine::~ProgressLine() {
-  if (drawn_) std::fputs("\r\x1b[K", stderr);
+ProgressLine::~ProgressLine() { erase(); }
+
+void ProgressLine::step_aside() {
+  if (drawn_line != nullptr) drawn_line->erase();
+}
+
+void ProgressLine::erase() {
+  if (drawn_line != this) return;
+  std::fputs("\r\x1b[K", stderr);
+  drawn_line = nullptr;
+  shown_at_ = 0;  // the next update need not wait to draw it again
 }
 
 bool ProgressLine::update(double done) {
@@ -106,7 +117,7 @@ void ProgressLine::draw(double seconds, double done) {
   }
   line += text;
   std::fputs(fmt::format("\r{}\x1b[K", line.substr(0, width)).c_str(), stderr);
-  drawn_ = true;
+  drawn_line = this;
 }
 
 void ProgressLine::print(double seconds, double done) const {

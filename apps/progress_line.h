@@ -27,7 +27,7 @@ class TimeLeft {
 };
 
 /// On a terminal, one line that is redrawn in place and erased at the end; elsewhere a plain line
-/// now and then. Work that takes less than a second shows nothing.
+/// now and then. Work that takes less than a second shows nothing. One at a time, on one thread.
 class ProgressLine {
  public:
   explicit ProgressLine(const std::string& task);
@@ -37,6 +37,10 @@ class ProgressLine {
 
   /// Shows the part done; false once a stop was asked for.
   bool update(double done);
+
+  /// Makes room for a line on the same terminal: erases what is drawn, until the next update. For
+  /// whoever prints (common.h), whether there is a progress line or not.
+  static void step_aside();
 
   /// The callback that the library takes. This object must outlive it.
   Progress callback() {
@@ -48,10 +52,10 @@ class ProgressLine {
 
   void draw(double seconds, double done);
   void print(double seconds, double done) const;
+  void erase();
 
   std::string task_;
   bool terminal_;
-  bool drawn_ = false;
   Clock::time_point start_ = Clock::now();
   double shown_at_ = 0;
   double observed_at_ = 0;

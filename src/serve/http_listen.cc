@@ -68,7 +68,7 @@ std::uint16_t port_of(int socket) {
 
 }  // namespace
 
-Listener listen_on(const std::string& address, std::uint16_t port) {
+Listener take_place(const std::string& address, std::uint16_t port) {
   const Address at = parse_address(address, port);
   const bool ipv6 = at.bytes.ss_family == AF_INET6;
   File socket(::socket(at.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -78,12 +78,15 @@ Listener listen_on(const std::string& address, std::uint16_t port) {
   // Not to wait minutes for the last run's connections to be forgotten.
   ::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   if (ipv6) ::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-  if (::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&at.bytes), at.size) != 0 ||
-      ::listen(socket.fd(), kBacklog) != 0) {
+  if (::bind(socket.fd(), reinterpret_cast<const sockaddr*>(&at.bytes), at.size) != 0) {
     fail(address, port, errno);
   }
   const std::uint16_t bound = port_of(socket.fd());
-  return {std::move(socket), bound, ipv6};
+  return {std::move(socket), address, bound, ipv6};
+}
+
+void start_listening(const Listener& listener) {
+  if (::listen(listener.socket.fd(), kBacklog) != 0) fail(listener.address, listener.port, errno);
 }
 
 std::string address_text(const sockaddr* address) {

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "contcore/error.h"
 #include "serve/api.h"
+#include "serve/http_listen.h"
 #include "serve/watch.h"
 
 namespace contcore {
@@ -52,11 +53,12 @@ class Service::State {
  public:
   explicit State(const ServiceOptions& given)
       : options_(checked(given)),
+        place_(take_place(options_.address, options_.port)),
         live_(open_memory(options_.memory)),
         store_(place_for_store(live_.path()), options_.retention),
         api_(options_, live_, store_),
         server_(
-            options_.address, options_.port, options_.http,
+            std::move(place_), options_.http,
             [this](const HttpRequest& head) { return api_.admit(head); },
             [this](HttpRequest&& request, HttpReply reply) {
               api_.handle(std::move(request), std::move(reply));
@@ -111,6 +113,7 @@ class Service::State {
   }
 
   const ServiceOptions options_;
+  Listener place_;  // before the memory: where somebody else listens no file is made
   LiveMemory live_;
   Store store_;
   Api api_;

