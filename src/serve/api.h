@@ -21,6 +21,7 @@
 #include "serve/jobs.h"
 #include "serve/live_memory.h"
 #include "serve/metrics.h"
+#include "serve/promises.h"
 #include "serve/rate_limit.h"
 #include "serve/store.h"
 #include "serve/tokens.h"
@@ -122,6 +123,8 @@ class Api {
     float level;
   };
   Layers layers(const StoredInspection& row);
+  TaskPromise promise_of(const std::string& task, const std::optional<Threshold>& threshold);
+  nlohmann::json warnings(const Memory& memory);
   nlohmann::json task(const Memory& memory, std::size_t task, const TaskState& state);
   void idle(Compute& compute);
   void keep();
@@ -133,6 +136,7 @@ class Api {
   const ServiceOptions& options_;
   LiveMemory& live_;
   Store& store_;
+  Promises promises_{store_};
   Jobs jobs_;
   Metrics metrics_;
   std::vector<Route> routes_;

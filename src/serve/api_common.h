@@ -54,4 +54,9 @@ Json as_json(const StoredInspection& row);
 Json as_json(const Region& region);
 Json as_json(const JobState& job);
 
+/// Of a task: alarms beside the promise, and how good parts score.
+Json alarms_json(const TaskPromise& promise);
+Json good_parts_json(const TaskPromise& promise);
+void show(const TaskPromise& promise, const MetricLabels& task, Metrics& metrics);
+
 }  // namespace contcore

@@ -116,6 +116,7 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& t
                         static_cast<std::uint32_t>(patches.grid_width),
                         static_cast<std::uint32_t>(patches.grid_height));
     row.has_image = true;
+    promises_.changed(row.task);
     note_kept("");
   } catch (const Error& error) {
     // Inspecting goes on when the disk does not.

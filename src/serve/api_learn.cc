@@ -186,6 +186,7 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
   }
   store_good();
   store_.feedback(row.id, label, utc_now_ms());
+  promises_.changed(row.task);
   return json_response(200, as_json(stored(params)));
 }
 
@@ -253,6 +254,7 @@ HttpResponse Api::start_job(const HttpRequest& /*request*/, const Params& params
       stop_learning(*reason);
     } else if (job->state().state == "done") {
       metrics_.counter("contcore_jobs_total", "Tasks learned by jobs").add();
+      promises_.begin_anew(job->state().task);
       sample();
     }
     learning(false);

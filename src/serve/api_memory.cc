@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/peak_memory.h"
 #include "contcore/error.h"
@@ -82,6 +83,8 @@ HttpResponse Api::metrics(const HttpRequest& /*request*/, const Params& /*params
       of_tasks.gauge("contcore_task_certificate", "Certificate of a task", task)
           .set(states[t].certificate);
       of_tasks.gauge("contcore_task_drift", "Drift of a task", task).set(states[t].drift());
+      show(promise_of(memory->tasks()[t].name, memory->threshold(t, options_.false_alarms)), task,
+           of_tasks);
     }
     metrics_.gauge("contcore_tasks", "Tasks that the memory knows")
         .set(static_cast<double>(states.size()));
@@ -147,12 +150,14 @@ HttpResponse Api::status(const HttpRequest& request, const Params& /*params*/,
             {"queue", {{"waiting", inspectors_->waiting()}, {"limit", inspectors_->most()}}},
             {"inspections", store_.counts().inspections},
             {"unkept", unkept},
+            {"warnings", warnings(*memory)},
             {"uptime_seconds", seconds_since(started_)}});
 }
 
 Json Api::task(const Memory& memory, std::size_t t, const TaskState& state) {
   const TaskRecord& task = memory.tasks()[t];
   const std::optional<Threshold> threshold = memory.threshold(t, options_.false_alarms);
+  const TaskPromise promise = promise_of(task.name, threshold);
   const auto all = static_cast<double>(std::max<std::size_t>(1, memory.size()));
   return {{"name", task.name},
           {"images", task.images},
@@ -164,6 +169,8 @@ Json Api::task(const Memory& memory, std::size_t t, const TaskState& state) {
           {"calibrated", state.calibrated},
           {"drift", finite(state.drift())},
           {"learned", task.learned},
+          {"promise", alarms_json(promise)},
+          {"good_parts", good_parts_json(promise)},
           {"threshold", as_json(threshold)}};
 }
 
@@ -209,6 +216,7 @@ HttpResponse Api::set_threshold(const HttpRequest& request, const Params& params
   lesson.task = params[0];
   lesson.threshold = set;
   take(lesson, {}, compute);
+  promises_.begin_anew(params[0]);
   const auto memory = live_.memory();
   const std::size_t task = index_of(*memory, params[0]);
   return json_response(200, this->task(*memory, task, memory->states()[task]));
@@ -261,7 +269,9 @@ HttpResponse Api::history(const HttpRequest& request, const Params& /*params*/,
                     {"task", sample.sample.task},
                     {"vectors", sample.sample.vectors},
                     {"certificate", finite(sample.sample.certificate)},
-                    {"drift", finite(sample.sample.drift)}});
+                    {"drift", finite(sample.sample.drift)},
+                    {"alarms", finite(sample.sample.alarms)},
+                    {"good_score", finite(sample.sample.good)}});
   }
   return json_response(200, {{"samples", std::move(list)}});
 }
@@ -270,9 +280,12 @@ void Api::sample() {
   const auto memory = live_.memory();
   const std::vector<TaskState> states = memory->states();
   std::vector<TaskSample> samples;
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   for (std::size_t t = 0; t < std::min<std::size_t>(states.size(), 1000); ++t) {
-    samples.push_back(
-        {memory->tasks()[t].name, states[t].vectors, states[t].certificate, states[t].drift()});
+    const std::string& name = memory->tasks()[t].name;
+    const TaskPromise seen = promise_of(name, std::nullopt);
+    samples.push_back({name, states[t].vectors, states[t].certificate, states[t].drift(),
+                       seen.alarm_rate().value_or(kUnknown), seen.good.value_or(kUnknown)});
   }
   try {
     store_.sample(utc_now_ms(), samples);

@@ -29,6 +29,7 @@ static_assert(std::endian::native == std::endian::little, "maps are stored littl
 
 constexpr std::size_t kMostRowsRead = 500;
 constexpr std::size_t kMostScores = 100000;
+constexpr std::size_t kMostParts = 1000;
 constexpr std::size_t kMostTasks = 1000;
 constexpr std::int64_t kMostSettings = 10000;
 constexpr std::size_t kMostSamplesRead = 10000;
@@ -159,6 +160,7 @@ class Store::State {
   Statement set_learned;
   Statement unset_learned;
   Statement scores;
+  Statement latest_parts;
   Statement count_settings;
   Statement set_setting;
   Statement get_setting;
@@ -209,6 +211,9 @@ Store::State::State(const std::string& file, const Retention& how_much, Clock no
       scores(db.get(), path,
              "SELECT score FROM inspection WHERE task = ?1 AND verdict = ?2 ORDER BY id DESC LIMIT "
              "?3"),
+      latest_parts(db.get(), path,
+                   "SELECT id, verdict, feedback, score, threshold FROM inspection WHERE task = ?1 "
+                   "AND id > ?2 ORDER BY id DESC LIMIT ?3"),
       count_settings(db.get(), path, "SELECT count(*) FROM setting WHERE key <> ?1"),
       set_setting(db.get(), path, "INSERT OR REPLACE INTO setting(key, value) VALUES(?1, ?2)"),
       get_setting(db.get(), path, "SELECT value FROM setting WHERE key = ?1"),
@@ -530,6 +535,27 @@ std::vector<float> Store::scores(std::string_view task, std::string_view verdict
   std::vector<float> scores;
   while (row.step("reading scores")) scores.push_back(static_cast<float>(row.real(0)));
   return scores;
+}
+
+std::vector<StoredPart> Store::latest_parts(std::string_view task, std::int64_t since,
+                                            std::size_t n) {
+  const std::string name = valid_utf8(task);
+  const auto lock = state_->enter();
+  Statement& row = state_->latest_parts;
+  const ResetGuard reset(row);
+  row.bind(1, name);
+  row.bind(2, since);
+  row.bind(3, static_cast<std::int64_t>(std::min(n, kMostParts)));
+  std::vector<StoredPart> parts;
+  while (row.step(kReading)) {
+    StoredPart& part = parts.emplace_back();
+    part.id = row.integer(0);
+    part.verdict = short_text(row, 1);
+    part.feedback = short_text(row, 2);
+    part.score = static_cast<float>(row.real(3));
+    if (!row.is_null(4)) part.threshold = static_cast<float>(row.real(4));
+  }
+  return parts;
 }
 
 void Store::sample(std::string_view time, std::span<const TaskSample> tasks) {

@@ -40,6 +40,15 @@ struct StoredInspection {
   bool has_image = false;
 };
 
+/// Of an inspection, what tells how a task fares.
+struct StoredPart {
+  std::int64_t id = 0;
+  std::string verdict;
+  std::string feedback;
+  float score = 0;
+  std::optional<float> threshold;
+};
+
 struct StoredImage {
   std::string bytes;  ///< as uploaded
   std::string type;   ///< such as "image/png"
@@ -70,6 +79,8 @@ struct TaskSample {
   std::uint64_t vectors = 0;
   double certificate = 0;
   double drift = 0;
+  double alarms = 0;  ///< part of its latest parts that was rejected (serve/promises.h)
+  double good = 0;    ///< score of its good parts, of their threshold (same)
 };
 
 struct StoredSample {
@@ -161,6 +172,10 @@ class Store {
 
   /// Scores of a task's last inspections with this verdict, newest first, at most n or 100,000.
   std::vector<float> scores(std::string_view task, std::string_view verdict, std::size_t n);
+
+  /// A task's latest inspections with an id above `since`, newest first, at most n or 1000, by an
+  /// index that has all of it.
+  std::vector<StoredPart> latest_parts(std::string_view task, std::int64_t since, std::size_t n);
 
   /// At most 1000 tasks.
   void sample(std::string_view time, std::span<const TaskSample> tasks);

@@ -49,12 +49,12 @@ StoreSamples::StoreSamples(sqlite3* db, const std::string& path, std::size_t win
       last_step_(db, path_, "SELECT max(step) FROM sample_time"),
       add_time_(db, path_, "INSERT INTO sample_time(step, time) VALUES(?1, ?2)"),
       add_sample_(db, path_,
-                  "INSERT OR REPLACE INTO sample(step, task, vectors, certificate, drift) "
-                  "VALUES(?1, ?2, ?3, ?4, ?5)"),
+                  "INSERT OR REPLACE INTO sample(step, task, vectors, certificate, drift, alarms, "
+                  "good) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)"),
       steps_since_(db, path_, "SELECT step FROM sample_time WHERE time >= ?1 ORDER BY step"),
       at_step_(db, path_,
-               "SELECT time, task, vectors, certificate, drift FROM sample JOIN sample_time "
-               "USING(step) WHERE step = ?1 ORDER BY task"),
+               "SELECT time, task, vectors, certificate, drift, alarms, good FROM sample JOIN "
+               "sample_time USING(step) WHERE step = ?1 ORDER BY task"),
       delete_samples_(db, path_, "DELETE FROM sample WHERE step = ?1"),
       delete_time_(db, path_, "DELETE FROM sample_time WHERE step = ?1") {}
 
@@ -78,6 +78,8 @@ void StoreSamples::add(std::string_view time, std::span<const TaskSample> tasks)
     add_sample_.bind(3, static_cast<std::int64_t>(task.vectors));
     bind_or_null(add_sample_, 4, task.certificate);
     bind_or_null(add_sample_, 5, task.drift);
+    bind_or_null(add_sample_, 6, task.alarms);
+    bind_or_null(add_sample_, 7, task.good);
     add_sample_.run(kAddingSample);
   }
   thin_out(step);
@@ -113,7 +115,8 @@ std::vector<StoredSample> StoreSamples::read(std::string_view since, std::size_t
       samples.push_back({std::string(at_step_.text(0).substr(0, kMostTextBytes)),
                          {std::string(at_step_.text(1).substr(0, kMostTextBytes)),
                           static_cast<std::uint64_t>(vectors), real_or_nan(at_step_, 3),
-                          real_or_nan(at_step_, 4)}});
+                          real_or_nan(at_step_, 4), real_or_nan(at_step_, 5),
+                          real_or_nan(at_step_, 6)}});
     }
   }
   return samples;

@@ -12,7 +12,7 @@ namespace contcore {
 namespace {
 
 constexpr std::int64_t kApplication = 0x43435354;  // "CCST"
-constexpr std::int64_t kVersion = 2;
+constexpr std::int64_t kVersion = 3;
 
 // keeps       0: neither image nor map, 1: one of them, 2: the same, and a person said "defect"
 // kept_bytes  of image and map
@@ -30,7 +30,7 @@ CREATE TABLE inspection(
   keeps INTEGER NOT NULL, kept_bytes INTEGER NOT NULL, reason TEXT NOT NULL DEFAULT '',
   regions TEXT NOT NULL DEFAULT '');
 CREATE INDEX inspection_keeps ON inspection(keeps, id);
-CREATE INDEX inspection_task ON inspection(task, id);
+CREATE INDEX inspection_task ON inspection(task, id, verdict, feedback, score, threshold);
 CREATE INDEX inspection_score ON inspection(task, verdict, id, score);
 CREATE INDEX inspection_verdict ON inspection(verdict, id);
 CREATE INDEX inspection_source ON inspection(source, id);
@@ -43,14 +43,15 @@ CREATE TABLE map(
 CREATE TABLE sample_time(step INTEGER PRIMARY KEY, time TEXT NOT NULL);
 CREATE TABLE sample(
   step INTEGER NOT NULL REFERENCES sample_time(step), task TEXT NOT NULL,
-  vectors INTEGER NOT NULL, certificate REAL, drift REAL, PRIMARY KEY(step, task)) WITHOUT ROWID;
+  vectors INTEGER NOT NULL, certificate REAL, drift REAL, alarms REAL, good REAL,
+  PRIMARY KEY(step, task)) WITHOUT ROWID;
 CREATE TABLE setting(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE reserved(one INTEGER PRIMARY KEY CHECK(one = 1), last INTEGER NOT NULL);
 INSERT INTO reserved VALUES(1, 0);
 PRAGMA application_id = 1128485716;
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;
 )sql";
-static_assert(kApplication == 1128485716 && kVersion == 2, "as in kSchema");
+static_assert(kApplication == 1128485716 && kVersion == 3, "as in kSchema");
 
 // What brings a store from each version to the next, the first from version 1.
 constexpr const char* kSteps[] = {
@@ -60,6 +61,14 @@ ALTER TABLE inspection ADD COLUMN reason TEXT NOT NULL DEFAULT '';
 ALTER TABLE inspection ADD COLUMN regions TEXT NOT NULL DEFAULT '';
 UPDATE inspection SET verdict = 'uncalibrated' WHERE verdict = 'unknown';
 PRAGMA user_version = 2;
+)sql",
+    // The index has all that is counted of a task's latest parts.
+    R"sql(
+ALTER TABLE sample ADD COLUMN alarms REAL;
+ALTER TABLE sample ADD COLUMN good REAL;
+DROP INDEX inspection_task;
+CREATE INDEX inspection_task ON inspection(task, id, verdict, feedback, score, threshold);
+PRAGMA user_version = 3;
 )sql"};
 static_assert(std::size(kSteps) == kVersion - 1, "a step for each version that was");
 

@@ -493,6 +493,7 @@ class StoryTest(ServiceTest):
         self.assertEqual(said["score"], score)
         self.assertEqual(said["id"], listed["inspections"][0]["id"] + 1)
         self.assertEqual(folded["screw"]["threshold"]["score"], 7.5)
+        folded = service.tasks()  # which have seen another part
         self.assertEqual(service.stop(), 0)
         service = self.start("--false-alarms", "0.05")
         self.assertEqual(service.tasks(), folded)
@@ -531,6 +532,42 @@ class StoryTest(ServiceTest):
             self.assertGreaterEqual(task["calibrated"], min(1 + i, 20))
             self.assertLessEqual(task["calibrated"], min(1 + i, 100))
         self.assertGreater(task["calibrated"], 60)
+
+    def test_the_promise_beside_the_truth(self):
+        service = self.start_learned()
+        said = service.tasks()["p0"]["promise"]
+        self.assertEqual((said["parts"], said["alarms"], said["warning"]), (0, 0, ""))
+        self.assertEqual(said["rate"], 0.05)
+        self.assertEqual(service.good("GET", "/v1/status")["warnings"], [])
+        # Good parts, then as many with something on them that nobody calls a defect.
+        seen = [service.good("POST", "/v1/inspections", picture(0, 100 + i, i >= 20), task="p0") for i in range(40)]
+        told = service.tasks()["p0"]
+        self.assertEqual(told["promise"]["parts"], 40)
+        self.assertGreaterEqual(told["promise"]["alarms"], 20)
+        self.assertIn("were rejected", told["promise"]["warning"])
+        self.assertLess(told["good_parts"]["score"], 1)
+        (warning,) = service.good("GET", "/v1/status")["warnings"]
+        self.assertEqual(warning, "p0: " + told["promise"]["warning"])
+        lines = service.get("/metrics").body.decode().splitlines()
+        self.assertIn('contcore_task_promise_broken{task="p0"} 1', lines)
+        self.assertIn('contcore_task_promise_broken{task="p1"} 0', lines)
+        self.assertIn('contcore_task_alarms_ratio{task="p0"} %s' % repr(told["promise"]["alarms"] / 40), lines)
+        self.assertTrue([line for line in lines if line.startswith('contcore_task_promised_ratio{task="p0"} 0.05')])
+        self.assertEqual([line for line in lines if 'alarms_ratio{task="p1"}' in line], [])
+        # A sample has it too, taken with a lesson.
+        for part in seen[20:]:
+            self.assertEqual(part["verdict"], "defect")
+            service.good("POST", "/v1/inspections/%d/feedback" % part["id"], {"label": "defect"})
+        told = service.tasks()["p0"]["promise"]
+        self.assertEqual((told["parts"], told["warning"]), (20, ""))
+        service.learn_job("p1", [picture(1, 300 + i) for i in range(2)])
+        sample = [s for s in service.good("GET", "/v1/history")["samples"] if s["task"] == "p0"][-1]
+        self.assertEqual(sample["alarms"], told["alarms"] / 20)
+        self.assertLess(sample["good_score"], 1)
+        # By hand there is no promise, and with another threshold all begins anew.
+        service.good("PUT", "/v1/tasks/p0/threshold", {"score": 5.0})
+        told = service.tasks()["p0"]["promise"]
+        self.assertEqual((told["rate"], told["parts"], told["alarms"]), (None, 0, 0))
 
     def test_a_task_that_is_not_known(self):
         service = self.start_learned()
@@ -644,6 +681,14 @@ class AccessTest(ServiceTest):
         # With tokens it may listen for all.
         service = self.start_learned("--address", "0.0.0.0", "--tokens", self.token_file())
         self.assertEqual(service.get("/health").status, 200)
+
+    def test_a_busy_port_leaves_no_files(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            done = self.run_command("serve", os.path.join(self.folder, "line.ccm"), "--port", port, *serving.SMALL)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("port %d" % port, done.stderr)
+        self.assertEqual(os.listdir(self.folder), [])
 
     def test_one_service_for_a_memory(self):
         service = self.start_learned()
@@ -1548,7 +1593,7 @@ class DurabilityTest(ServiceTest):
         self.assertEqual(known["p0"]["images"], 30)
         self.assertEqual(json.loads(self.run_command("info", memory, "--json").stdout)["journal"], 10)
         # Nor is a memory with a journal replaced by one without.
-        done = self.run_command("merge", memory, merged, other)
+        done = self.run_command("merge", memory, merged, other, "--force")
         self.assertEqual(done.returncode, 3)
         self.assertIn("journal", done.stderr)
         done = self.run_command("learn", memory, folder, "--task", "p2")
@@ -1783,7 +1828,7 @@ class DurabilityTest(ServiceTest):
             words = ["learn", name, folder, "--task", task]
         else:
             task, more = "other%d" % (kill % len(others)), 3
-            words = ["merge", name, name, other]
+            words = ["merge", name, name, other, "--force"]
         perhaps[task] = max(perhaps.get(task, 0), sure.get(task, 0)) + more
         process = subprocess.Popen([self.command, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:

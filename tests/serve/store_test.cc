@@ -553,7 +553,7 @@ TEST_F(StoreTest, SamplesThinOutWithAgeAndAreSpreadEvenly) {
   for (int i = 1; i <= 4096; ++i) {
     const std::string time = "2024-01-01T00:" + std::string(i < 2048 ? "00" : "01") + ":00.000Z";
     const std::vector<TaskSample> tasks = {
-        {"a", static_cast<std::uint64_t>(i), i % 2 ? nan : 0.5, 1}, {"b", 7, 0, -1}};
+        {"a", static_cast<std::uint64_t>(i), i % 2 ? nan : 0.5, 1, nan, 0.25}, {"b", 7, 0, -1}};
     store.sample(time, tasks);
   }
   const auto all = store.samples("", 10000);
@@ -565,6 +565,8 @@ TEST_F(StoreTest, SamplesThinOutWithAgeAndAreSpreadEvenly) {
     if (one.sample.task != "a") continue;
     steps.push_back(one.sample.vectors);
     EXPECT_EQ(std::isnan(one.sample.certificate), one.sample.vectors % 2 == 1);
+    EXPECT_TRUE(std::isnan(one.sample.alarms));
+    EXPECT_EQ(one.sample.good, 0.25);
   }
   EXPECT_TRUE(std::is_sorted(steps.begin(), steps.end()));
   for (std::uint64_t recent = 4096 - 15; recent <= 4096; ++recent) {
@@ -877,15 +879,20 @@ TEST_F(StoreTest, RegionsThatAreNoneAreLeftOut) {
   EXPECT_EQ(Store(path_).find(id)->regions, (std::vector<Region>{{1, 2, 3, 4, 5, 6.5f}}));
 }
 
-// The first version had neither reasons nor regions, and said "unknown" where there was no
-// threshold.
+// The first version had neither reasons nor regions, nor alarms in its samples, and said "unknown"
+// where there was no threshold.
 TEST_F(StoreTest, BringsTheFirstVersionUpToDate) {
   std::int64_t id = 0;
   {
     Store store(path_);
     id = add(store, inspection("uncalibrated"));
     add(store, inspection("defect"));
+    store.sample(kTime, std::vector<TaskSample>{{"bottle", 1, 2, 3}});
   }
+  elsewhere("ALTER TABLE sample DROP COLUMN alarms");
+  elsewhere("ALTER TABLE sample DROP COLUMN good");
+  elsewhere("DROP INDEX inspection_task");
+  elsewhere("CREATE INDEX inspection_task ON inspection(task, id)");
   elsewhere("ALTER TABLE inspection DROP COLUMN reason");
   elsewhere("ALTER TABLE inspection DROP COLUMN regions");
   elsewhere("UPDATE inspection SET verdict = 'unknown' WHERE verdict = 'uncalibrated'");
@@ -895,6 +902,8 @@ TEST_F(StoreTest, BringsTheFirstVersionUpToDate) {
     EXPECT_EQ(store.find(id)->verdict, "uncalibrated");
     EXPECT_EQ(store.find(id + 1)->verdict, "defect");
     EXPECT_EQ(store.find(id)->reason, "");
+    EXPECT_EQ(store.samples("", 10)[0].sample.drift, 3);
+    EXPECT_TRUE(std::isnan(store.samples("", 10)[0].sample.alarms));
     EXPECT_EQ(store.find(add(store, inspection("unknown")))->verdict, "unknown");
   }
 }
