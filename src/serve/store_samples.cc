@@ -112,11 +112,11 @@ std::vector<StoredSample> StoreSamples::read(std::string_view since, std::size_t
     at_step_.bind(1, step);
     while (at_step_.step(kReadingSamples)) {
       const auto vectors = std::max<std::int64_t>(at_step_.integer(2), 0);
-      samples.push_back({std::string(at_step_.text(0).substr(0, kMostTextBytes)),
-                         {std::string(at_step_.text(1).substr(0, kMostTextBytes)),
-                          static_cast<std::uint64_t>(vectors), real_or_nan(at_step_, 3),
-                          real_or_nan(at_step_, 4), real_or_nan(at_step_, 5),
-                          real_or_nan(at_step_, 6)}});
+      samples.push_back(
+          {std::string(at_step_.text(0).substr(0, kMostTextBytes)),
+           {std::string(at_step_.text(1).substr(0, kMostTextBytes)),
+            static_cast<std::uint64_t>(vectors), real_or_nan(at_step_, 3), real_or_nan(at_step_, 4),
+            real_or_nan(at_step_, 5), real_or_nan(at_step_, 6)}});
     }
   }
   return samples;
