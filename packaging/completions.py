@@ -148,7 +148,7 @@ def zsh_option(option):
         words = "(%s)" % " ".join(option.words)
         how = {"folders": "_files -/", "files": "_files", "words": words if option.words else " "}[option.kind()]
         if option.words and option.kind() == "files":
-            how = '_alternative "words\\:name\\:%s" "files\\:file\\:_files"' % words
+            how = ' _alternative "words\\:name\\:%s" "files\\:file\\:_files"' % words
         action = ":%s:%s" % (zsh_text(option.value), how)
     text = "[%s]%s" % (zsh_text(first_sentence(option.text)), action)
     if len(option.names) == 1:
