@@ -9,11 +9,13 @@
 #include <string>
 #include <thread>
 
+#include "base/task_name.h"
 #include "commands.h"
 #include "common.h"
 #include "contcore/error.h"
 #include "memory_settings.h"
 #include "serve/service.h"
+#include "serve/shifts.h"
 
 namespace contcore::app {
 namespace {
@@ -34,8 +36,16 @@ struct ServeCommand {
   std::string tokens;
   std::string max_body = fmt::format("{}M", kLargestImage >> 20);
   std::string keep_images = "2G";
+  std::string shifts = "06:00,14:00,22:00";
   MemorySettings settings;
 };
+
+void check_station_option(const ServiceOptions& options) {
+  if (options.station.empty()) return;
+  if (const std::string fault = task_name_fault(options.station, "station"); !fault.empty()) {
+    throw Error(Error::Kind::kUsage, "--station: " + fault);
+  }
+}
 
 void prepare(ServeCommand& command) {
   ServiceOptions& options = command.options;
@@ -43,6 +53,8 @@ void prepare(ServeCommand& command) {
   options.http.body = parse_size(command.max_body);
   options.http.bodies = std::max(options.http.bodies, 2 * options.http.body);
   options.retention.image_bytes = parse_size(command.keep_images);
+  options.shifts = parse_shifts(command.shifts);
+  check_station_option(options);
   options.memory.backbone = command.settings.backbone();
   const std::string& path = options.memory.path;
   if (!std::filesystem::exists(path)) {
@@ -96,6 +108,11 @@ void add_serve(CLI::App& app) {
   sub->add_option("--tokens", command->tokens, "File of tokens and their roles")->type_name("FILE");
   sub->add_option("--watch", options.watch, "Folder whose images are inspected, each once")
       ->type_name("DIR");
+  sub->add_option("--station", options.station, "Station that the watched folder's images are of")
+      ->type_name("NAME");
+  sub->add_option("--shifts", command->shifts, "When shifts begin, by this machine's clock")
+      ->capture_default_str()
+      ->type_name("HH:MM,…");
   sub->add_option("--false-alarms", options.false_alarms, "Rate of thresholds that nobody has set")
       ->capture_default_str()
       ->check(CLI::Range(1e-6, 1 - 1e-6))

@@ -48,13 +48,13 @@ bool is_nfc(std::string_view text) {
 
 }  // namespace
 
-std::string task_name_fault(std::string_view name) {
-  if (name.empty()) return "a task needs a name";
+std::string task_name_fault(std::string_view name, std::string_view what) {
+  if (name.empty()) return fmt::format("a {} needs a name", what);
   if (name.size() > kLongestTaskName) {
-    return fmt::format("a task's name has at most {} bytes; this one has {}", kLongestTaskName,
+    return fmt::format("a {}'s name has at most {} bytes; this one has {}", what, kLongestTaskName,
                        name.size());
   }
-  if (!is_utf8(name)) return "the task's name is not UTF-8; give it another";
+  if (!is_utf8(name)) return fmt::format("the {}'s name is not UTF-8; give it another", what);
   utf8proc_int32_t first = -1;
   utf8proc_int32_t c = -1;
   for (std::size_t at = 0; at < name.size();) {
@@ -63,19 +63,20 @@ std::string task_name_fault(std::string_view name) {
     if (first < 0) first = c;
     if (is_hidden(c)) {
       return fmt::format(
-          "the task's name has a character that cannot be seen (U+{:04X}); leave it "
-          "out",
-          c);
+          "the {}'s name has a character that cannot be seen (U+{:04X}); leave it out", what, c);
     }
   }
   if (is_blank(first) || is_blank(c)) {
-    return "the task's name begins or ends with a blank; leave it out";
+    return fmt::format("the {}'s name begins or ends with a blank; leave it out", what);
   }
-  if (name == "." || name == "..")
-    return "a task cannot be called \".\" or \"..\"; give it another name";
+  if (name == "." || name == "..") {
+    return fmt::format("a {} cannot be called \".\" or \"..\"; give it another name", what);
+  }
   if (!is_nfc(name)) {
-    return "the task's name has letters and accents apart that have a character of their own; "
-           "write it in the form NFC";
+    return fmt::format(
+        "the {}'s name has letters and accents apart that have a character of their own; write it "
+        "in the form NFC",
+        what);
   }
   return "";
 }

@@ -1,4 +1,4 @@
-// What a task may be called.
+// What a task may be called, and a station.
 #pragma once
 
 #include <string>
@@ -13,7 +13,8 @@ namespace contcore {
 /// of some scripts (ZWJ, ZWNJ) are among these: a name is understood without them, and with them it
 /// has a twin.
 ///
-/// Tasks that a memory knows already keep their names, whatever they are.
-std::string task_name_fault(std::string_view name);
+/// Tasks that a memory knows already keep their names, whatever they are. `what` is who has the
+/// name, for the message.
+std::string task_name_fault(std::string_view name, std::string_view what = "task");
 
 }  // namespace contcore

@@ -53,6 +53,7 @@ Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store)
     store_.pass_over(id);
     note_good(id, with_milliseconds(time));
   }
+  load_pins();
   live_.before_checkpoint([this] { store_good(); });
   take_over_thresholds();
   try {
@@ -118,6 +119,8 @@ std::vector<Api::Route> Api::routes(std::size_t image) {
       {"GET", {v1, seen, any, "map"}, &Api::map, kQuery, look, 0},
       {"GET", {v1, seen, any, "outline"}, &Api::outline, kQuery, look, 0},
       {"POST", {v1, seen, any, "feedback"}, &Api::feedback, kLearner, learn, kJsonBytes},
+      {"GET", {v1, "stations"}, &Api::stations, kQuery, look, 0},
+      {"PUT", {v1, "stations", any}, &Api::pin_station, kQuery, Role::kAdmin, kJsonBytes},
       {"POST", {v1, "tasks", any, "images"}, &Api::learn_image, kLearner, learn, image},
       {"POST", {v1, "jobs"}, &Api::create_job, kQuery, learn, kJsonBytes},
       {"POST", {v1, "jobs", any, "images"}, &Api::job_image, kInspector, learn, image},
@@ -175,11 +178,13 @@ std::optional<HttpResponse> Api::refuse_stranger(const HttpRequest& head) const 
 
 HttpAdmission Api::admit(const HttpRequest& head) {
   const Found found = find(head);
+  // The files of the page come all at once and cost nothing: they are not counted.
+  const bool is_page = found.route != nullptr && found.route->handler == &Api::page;
   const auto refuse = [&](HttpResponse response) {
     count(found.route, response.status);
     return HttpAdmission{std::move(response)};
   };
-  if (rate_) {
+  if (rate_ && !is_page) {
     if (const auto wait = rate_->refuse(head.client, Clock::now())) {
       HttpResponse response = refusal(429, "more requests than a client may make");
       response.headers.emplace_back("Retry-After", std::to_string(*wait));

@@ -98,6 +98,8 @@ class Api {
   HttpResponse map(const HttpRequest&, const Params&, Compute&);
   HttpResponse outline(const HttpRequest&, const Params&, Compute&);
   HttpResponse feedback(const HttpRequest&, const Params&, Compute&);
+  HttpResponse stations(const HttpRequest&, const Params&, Compute&);
+  HttpResponse pin_station(const HttpRequest&, const Params&, Compute&);
   HttpResponse learn_image(const HttpRequest&, const Params&, Compute&);
   HttpResponse create_job(const HttpRequest&, const Params&, Compute&);
   HttpResponse job_image(const HttpRequest&, const Params&, Compute&);
@@ -109,9 +111,13 @@ class Api {
   Patches extract(const Image& picture, Compute& compute) const;
   /// Its id is 0 when it could not be kept.
   StoredInspection inspect_image(std::string_view bytes, const std::string& task,
-                                 const std::string& source, Compute& compute);
+                                 const std::string& source, const std::string& station,
+                                 Compute& compute);
   std::string inspect_bytes(const std::vector<std::uint8_t>& bytes, const std::string& path,
                             const std::string& name, Compute& compute);
+  void load_pins();
+  std::string pinned(const std::string& station) const;
+  std::string product_of(const std::string& station, const std::string& task) const;
   void learn(const Lesson& lesson, Compute& compute);
   void take(const Lesson& lesson, const Patches& patches, Compute& compute);
   void note_good(std::int64_t id, const std::string& time);
@@ -149,8 +155,9 @@ class Api {
   mutable std::mutex mutex_;  // of what follows
   // Inspections that the journal has and the store may not.
   std::map<std::int64_t, Store::CalledGood> good_;
-  std::string stopped_;  // why nothing is learned; empty: it is
-  std::string unkept_;   // why the last inspection was not kept; empty: it was
+  std::map<std::string, std::string> pins_;  // the product of each station that has one
+  std::string stopped_;                      // why nothing is learned; empty: it is
+  std::string unkept_;                       // why the last inspection was not kept; empty: it was
   bool learning_ = false;
   std::chrono::steady_clock::time_point learned_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point sampled_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/task_name.h"
 #include "contcore/error.h"
 #include "serve/multipart.h"
 
@@ -109,6 +110,12 @@ const std::string& task_name(const std::string& name, const Memory& memory) {
   return name;
 }
 
+void check_station(const std::string& name) {
+  if (const std::string fault = task_name_fault(name, "station"); !fault.empty()) {
+    throw Refusal{400, fault};
+  }
+}
+
 std::uint64_t images_in(const Memory& memory) {
   std::uint64_t images = 0;
   for (const TaskRecord& task : memory.tasks()) images += task.images;
@@ -137,6 +144,7 @@ Json as_json(const StoredInspection& row) {
           {"time", row.time},
           {"task", row.task.empty() ? Json(nullptr) : Json(row.task)},
           {"source", row.source},
+          {"station", row.station},
           {"score", row.score},
           {"threshold", row.threshold ? Json(*row.threshold) : Json(nullptr)},
           {"verdict", row.verdict},

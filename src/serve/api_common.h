@@ -43,6 +43,9 @@ std::string_view image_type(std::string_view bytes);
 /// Throws Refusal (400) unless the memory knows the task or a task can have this name.
 const std::string& task_name(const std::string& name, const Memory& memory);
 
+/// Throws Refusal (400) unless a station can have this name.
+void check_station(const std::string& name);
+
 /// Images that all tasks have learned, ever.
 std::uint64_t images_in(const Memory& memory);
 

@@ -73,9 +73,11 @@ void Api::keep() {
   }
 }
 
-StoredInspection Api::inspect_image(std::string_view bytes, const std::string& task,
-                                    const std::string& source, Compute& compute) {
+StoredInspection Api::inspect_image(std::string_view bytes, const std::string& asked,
+                                    const std::string& source, const std::string& station,
+                                    Compute& compute) {
   const Clock::time_point start = Clock::now();
+  const std::string task = product_of(station, asked);
   const Image picture = decode(bytes);
   {
     const auto memory = live_.memory();
@@ -108,6 +110,7 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& t
   }
   row.time = utc_now_ms();
   row.source = source;
+  row.station = station;
   row.width = static_cast<std::uint32_t>(picture.width);
   row.height = static_cast<std::uint32_t>(picture.height);
   row.latency_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -174,7 +177,7 @@ std::string Api::inspect_bytes(const std::vector<std::uint8_t>& bytes, const std
   try {
     const StoredInspection row =
         inspect_image({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "",
-                      name.substr(0, 200), compute);
+                      name.substr(0, 200), options_.station, compute);
     if (row.id == 0 && options_.note) {
       options_.note(fmt::format("{}: {} (score {}), not kept", path, row.verdict, row.score));
     }
@@ -196,7 +199,9 @@ void Api::show_watch(const WatchState& state) {
 HttpResponse Api::inspect(const HttpRequest& request, const Params& /*params*/, Compute& compute) {
   const std::string task = label(request, "task", 200);
   const std::string source = label(request, "source", 200);
-  const StoredInspection row = inspect_image(image_of(request), task, source, compute);
+  const std::string station = given(request, "station");
+  if (!station.empty()) check_station(station);
+  const StoredInspection row = inspect_image(image_of(request), task, source, station, compute);
   if (row.id == 0) return json_response(200, as_json(row));  // nothing was created
   HttpResponse response = json_response(201, as_json(row));
   response.headers.emplace_back("Location", fmt::format("/v1/inspections/{}", row.id));
@@ -213,6 +218,8 @@ HttpResponse Api::inspections(const HttpRequest& request, const Params& /*params
       filter.task = value;
     } else if (name == "source") {
       filter.source = value;
+    } else if (name == "station") {
+      filter.station = value;
     } else if (name == "feedback") {
       filter.feedback = one_of(name, value, {"none", "good", "defect"});
       if (value == "none") filter.feedback = "";

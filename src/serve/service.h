@@ -1,11 +1,13 @@
 // The service: a line's memory behind an HTTP API, with a page.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "serve/http.h"
 #include "serve/live_memory.h"
@@ -29,6 +31,9 @@ struct ServiceOptions {
   Retention retention;
   std::size_t threads = 0;  ///< images inspected at once; 0: one for each core
   std::string watch;        ///< folder whose images are inspected; empty: none
+  std::string station;      ///< that the watched folder's inspections are of; may be empty
+  std::vector<std::chrono::minutes> shifts = {  ///< when they begin, local time after midnight
+      std::chrono::hours(6), std::chrono::hours(14), std::chrono::hours(22)};
   std::string version;
   std::function<void(const std::string&)> note;  ///< for the log
 };

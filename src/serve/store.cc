@@ -20,6 +20,7 @@
 #include "serve/store_room.h"
 #include "serve/store_samples.h"
 #include "serve/store_schema.h"
+#include "serve/store_stations.h"
 #include "serve/store_transaction.h"
 
 namespace contcore {
@@ -44,7 +45,7 @@ constexpr char kReading[] = "reading inspections";
 // In the order that read_row() reads them.
 constexpr std::string_view kSelect =
     "SELECT id, time, task, source, score, threshold, verdict, latency_ms, width, height, "
-    "feedback, feedback_time, learned, has_image, reason, regions FROM inspection WHERE ";
+    "feedback, feedback_time, learned, has_image, reason, regions, station FROM inspection WHERE ";
 
 std::string select(std::string_view where) { return std::string(kSelect).append(where); }
 
@@ -81,6 +82,7 @@ StoredInspection read_row(const Statement& row) {
   inspection.has_image = row.integer(13) != 0;
   inspection.reason = short_text(row, 14);
   inspection.regions = regions_from(row.text(15));
+  inspection.station = short_text(row, 16);
   return inspection;
 }
 
@@ -95,6 +97,7 @@ struct Where {
     equal("task", filter.task);
     equal("feedback", filter.feedback);
     equal("source", filter.source);
+    equal("station", filter.station);
     compare("id <", filter.before);
     compare("id >", filter.after);
     clause += " ORDER BY id DESC LIMIT ?";
@@ -154,6 +157,7 @@ class Store::State {
   StoreTransaction transaction;
   StoreRoom room;
   StoreSamples samples;
+  StoreStations stations;
   Statement find;
   Statement image;
   Statement map;
@@ -203,6 +207,7 @@ Store::State::State(const std::string& file, const Retention& how_much, Clock no
       transaction(db.get(), path, std::move(now)),
       room(db.get(), path, how_much),
       samples(db.get(), path, how_much.sample_steps),
+      stations(db.get(), path),
       find(db.get(), path, select("id = ?1")),
       image(db.get(), path, "SELECT bytes, type FROM image WHERE id = ?1"),
       map(db.get(), path, "SELECT patches, grid_w, grid_h FROM map WHERE id = ?1"),
@@ -225,8 +230,8 @@ Store::State::State(const std::string& file, const Retention& how_much, Clock no
           db.get(), path,
           "INSERT INTO inspection(id, time, task, source, score, threshold, verdict, latency_ms, "
           "width, height, feedback, feedback_time, learned, has_image, keeps, kept_bytes, reason, "
-          "regions) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, "
-          "?17, ?18)"),
+          "regions, station) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, "
+          "?15, ?16, ?17, ?18, ?19)"),
       insert_image_(db.get(), path, "INSERT INTO image(id, type, bytes) VALUES(?1, ?2, ?3)"),
       insert_map_(db.get(), path,
                   "INSERT INTO map(id, grid_w, grid_h, patches) VALUES(?1, ?2, ?3, ?4)"),
@@ -329,6 +334,7 @@ void Store::State::insert(std::int64_t id, const StoredInspection& inspection, K
   const std::string source = valid_utf8(inspection.source);
   const std::string reason = valid_utf8(inspection.reason);
   const std::string regions = regions_text(inspection.regions);
+  const std::string station = valid_utf8(inspection.station);
   insert_.bind(1, id);
   insert_.bind(2, inspection.time);
   insert_.bind(3, task);
@@ -351,6 +357,7 @@ void Store::State::insert(std::int64_t id, const StoredInspection& inspection, K
   insert_.bind(16, static_cast<std::int64_t>(kept_bytes));
   insert_.bind(17, reason);
   insert_.bind(18, regions);
+  insert_.bind(19, station);
   insert_.run(kAdding);
 }
 
@@ -427,6 +434,7 @@ std::int64_t Store::add(const StoredInspection& inspection, std::string_view ima
     state_->room.make(tally);
   });
   if (state_->transaction.is_due()) state_->transaction.commit(1);
+  state_->stations.add(id, inspection);
   return id;
 }
 
@@ -521,6 +529,12 @@ void Store::learned_up_to(std::uint64_t images) {
 void Store::pass_over(std::int64_t id) {
   const auto lock = state_->enter();
   state_->pass_over(id);
+}
+
+std::vector<StationCounts> Store::stations(std::string_view since) {
+  check_time(since);
+  const auto lock = state_->enter();
+  return state_->stations.read(since);
 }
 
 std::vector<float> Store::scores(std::string_view task, std::string_view verdict, std::size_t n) {

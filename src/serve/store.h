@@ -38,6 +38,7 @@ struct StoredInspection {
   std::string feedback_time;
   bool learned = false;
   bool has_image = false;
+  std::string station;  ///< where it was inspected; may be empty; at most 200 bytes
 };
 
 /// Of an inspection, what tells how a task fares.
@@ -68,9 +69,20 @@ struct InspectionFilter {
   std::optional<std::string> task;
   std::optional<std::string> feedback;
   std::optional<std::string> source;
+  std::optional<std::string> station;
   std::optional<std::int64_t> before;
   std::optional<std::int64_t> after;
   std::size_t limit = 50;  ///< at most 500
+};
+
+/// What a station has inspected since a time, whether or not the rows are still kept.
+struct StationCounts {
+  std::string name;         ///< empty: those that came without a station
+  std::int64_t latest = 0;  ///< id of its latest inspection
+  std::size_t good = 0;
+  std::size_t defect = 0;
+  std::size_t unknown = 0;
+  std::size_t uncalibrated = 0;
 };
 
 /// The state of one task; NaN for what is not known.
@@ -169,6 +181,11 @@ class Store {
   /// Never gives this id to an inspection, nor one before it: the journal knows it from a database
   /// that was here before.
   void pass_over(std::int64_t id);
+
+  /// The stations that inspections came from, by name, with their counts since that time: of the
+  /// thousand that were heard of last. Counted once for each `since`, and kept up to date from then
+  /// on, so asking costs next to nothing.
+  std::vector<StationCounts> stations(std::string_view since);
 
   /// Scores of a task's last inspections with this verdict, newest first, at most n or 100,000.
   std::vector<float> scores(std::string_view task, std::string_view verdict, std::size_t n);

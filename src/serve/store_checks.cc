@@ -68,6 +68,7 @@ void check_inspection(const StoredInspection& inspection) {
   check_time(inspection.time);
   check_length(inspection.task, kMostTaskBytes, "task's name");
   check_length(inspection.source, kMostSourceBytes, "source");
+  check_length(inspection.station, kMostStationBytes, "station's name");
   check_verdict(inspection.verdict);
   check_length(inspection.reason, kMostReasonBytes, "reason");
   if (inspection.regions.size() > kMostStoredRegions) {

@@ -26,6 +26,7 @@ inline constexpr std::size_t kMostTaskBytes = 1000;
 inline constexpr std::size_t kMostSourceBytes = 200;
 inline constexpr std::size_t kMostReasonBytes = 1000;
 inline constexpr std::size_t kMostStoredRegions = 16;
+inline constexpr std::size_t kMostStationBytes = 200;
 inline constexpr std::size_t kMostTypeBytes = 100;
 inline constexpr std::size_t kMostKeyBytes = 1200;
 inline constexpr std::size_t kMostValueBytes = 4000;

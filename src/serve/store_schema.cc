@@ -12,8 +12,11 @@ namespace contcore {
 namespace {
 
 constexpr std::int64_t kApplication = 0x43435354;  // "CCST"
-constexpr std::int64_t kVersion = 3;
 
+// What makes each version of the one before it, the first of nothing: a new store and one that was
+// upgraded are the same. Versions that were ever published are not changed any more; the next is
+// added at the end.
+//
 // keeps       0: neither image nor map, 1: one of them, 2: the same, and a person said "defect"
 // kept_bytes  of image and map
 // learned     0: not, else store.cc
@@ -21,16 +24,15 @@ constexpr std::int64_t kVersion = 3;
 // regions     store_regions.h
 //
 // Images and maps stand in tables of their own, so that a list reads none of their pages.
-constexpr char kSchema[] = R"sql(
+constexpr char kVersion1[] = R"sql(
 CREATE TABLE inspection(
   id INTEGER PRIMARY KEY, time TEXT NOT NULL, task TEXT NOT NULL, source TEXT NOT NULL,
   score REAL NOT NULL, threshold REAL, verdict TEXT NOT NULL, latency_ms REAL NOT NULL,
   width INTEGER NOT NULL, height INTEGER NOT NULL, feedback TEXT NOT NULL,
   feedback_time TEXT NOT NULL, learned INTEGER NOT NULL, has_image INTEGER NOT NULL,
-  keeps INTEGER NOT NULL, kept_bytes INTEGER NOT NULL, reason TEXT NOT NULL DEFAULT '',
-  regions TEXT NOT NULL DEFAULT '');
+  keeps INTEGER NOT NULL, kept_bytes INTEGER NOT NULL);
 CREATE INDEX inspection_keeps ON inspection(keeps, id);
-CREATE INDEX inspection_task ON inspection(task, id, verdict, feedback, score, threshold);
+CREATE INDEX inspection_task ON inspection(task, id);
 CREATE INDEX inspection_score ON inspection(task, verdict, id, score);
 CREATE INDEX inspection_verdict ON inspection(verdict, id);
 CREATE INDEX inspection_source ON inspection(source, id);
@@ -43,34 +45,40 @@ CREATE TABLE map(
 CREATE TABLE sample_time(step INTEGER PRIMARY KEY, time TEXT NOT NULL);
 CREATE TABLE sample(
   step INTEGER NOT NULL REFERENCES sample_time(step), task TEXT NOT NULL,
-  vectors INTEGER NOT NULL, certificate REAL, drift REAL, alarms REAL, good REAL,
-  PRIMARY KEY(step, task)) WITHOUT ROWID;
+  vectors INTEGER NOT NULL, certificate REAL, drift REAL, PRIMARY KEY(step, task)) WITHOUT ROWID;
 CREATE TABLE setting(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE reserved(one INTEGER PRIMARY KEY CHECK(one = 1), last INTEGER NOT NULL);
 INSERT INTO reserved VALUES(1, 0);
 PRAGMA application_id = 1128485716;
-PRAGMA user_version = 3;
+PRAGMA user_version = 1;
 )sql";
-static_assert(kApplication == 1128485716 && kVersion == 3, "as in kSchema");
+static_assert(kApplication == 1128485716, "as in kVersion1");
 
-// What brings a store from each version to the next, the first from version 1.
-constexpr const char* kSteps[] = {
-    // "unknown" was what had no threshold.
-    R"sql(
+// What had no threshold was called unknown, which now is what is no known product.
+constexpr char kVersion2[] = R"sql(
 ALTER TABLE inspection ADD COLUMN reason TEXT NOT NULL DEFAULT '';
 ALTER TABLE inspection ADD COLUMN regions TEXT NOT NULL DEFAULT '';
 UPDATE inspection SET verdict = 'uncalibrated' WHERE verdict = 'unknown';
 PRAGMA user_version = 2;
-)sql",
-    // The index has all that is counted of a task's latest parts.
-    R"sql(
+)sql";
+
+// The index has all that is counted of a task's latest parts.
+constexpr char kVersion3[] = R"sql(
 ALTER TABLE sample ADD COLUMN alarms REAL;
 ALTER TABLE sample ADD COLUMN good REAL;
 DROP INDEX inspection_task;
 CREATE INDEX inspection_task ON inspection(task, id, verdict, feedback, score, threshold);
 PRAGMA user_version = 3;
-)sql"};
-static_assert(std::size(kSteps) == kVersion - 1, "a step for each version that was");
+)sql";
+
+constexpr char kVersion4[] = R"sql(
+ALTER TABLE inspection ADD COLUMN station TEXT NOT NULL DEFAULT '';
+CREATE INDEX inspection_station ON inspection(station, id);
+PRAGMA user_version = 4;
+)sql";
+
+constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3, kVersion4};
+constexpr auto kVersion = static_cast<std::int64_t>(std::size(kVersions));
 
 // No mapping: a file that another program shortens would end the process. No wiping of what is
 // deleted: it would be written twice.
@@ -91,12 +99,12 @@ std::int64_t number(sqlite3* db, const std::string& path, const char* sql) {
   return statement.step("reading the store") ? statement.integer(0) : 0;
 }
 
-// Whether there are no tables yet; throws if there are others.
-bool is_new(sqlite3* db, const std::string& path) {
+// Of its tables; 0 if there are none yet. Throws if there are others.
+std::int64_t version_of(sqlite3* db, const std::string& path) {
   const std::int64_t application = number(db, path, "PRAGMA application_id");
   const std::int64_t version = number(db, path, "PRAGMA user_version");
   const std::int64_t tables = number(db, path, "SELECT count(*) FROM sqlite_schema");
-  if (application == 0 && version == 0 && tables == 0) return true;
+  if (application == 0 && version == 0 && tables == 0) return 0;
   if (application != kApplication) {
     throw Error(Error::Kind::kInput,
                 fmt::format("{}: is the database of another program; name another file", path));
@@ -113,31 +121,17 @@ bool is_new(sqlite3* db, const std::string& path) {
                             "from a copy or move it away",
                             path, version));
   }
-  return false;
+  return version;
 }
 
-void make_tables(sqlite3* db, const std::string& path) {
-  constexpr char kDoing[] = "making the store";
+// Whole or not at all: a store is of one version.
+void upgrade(sqlite3* db, const std::string& path) {
+  constexpr char kDoing[] = "making the store's tables";
   execute(db, path, "BEGIN IMMEDIATE", kDoing);
   try {
     // Another process may have been faster.
-    if (is_new(db, path)) execute(db, path, kSchema, kDoing);
-    execute(db, path, "COMMIT", kDoing);
-  } catch (...) {
-    sqlite3_exec(db, "ROLLBACK", nullptr, nullptr, nullptr);
-    throw;
-  }
-}
-
-// Brings an earlier version's store up to date, whole or not at all.
-void bring_up(sqlite3* db, const std::string& path) {
-  constexpr char kDoing[] = "bringing the store up to date";
-  const auto version = [&] { return number(db, path, "PRAGMA user_version"); };
-  if (version() == kVersion) return;
-  execute(db, path, "BEGIN IMMEDIATE", kDoing);
-  try {
-    for (std::int64_t at = version(); at >= 1 && at < kVersion; ++at) {
-      execute(db, path, kSteps[at - 1], kDoing);
+    for (std::int64_t version = version_of(db, path); version < kVersion; ++version) {
+      execute(db, path, kVersions[version], kDoing);
     }
     execute(db, path, "COMMIT", kDoing);
   } catch (...) {
@@ -165,16 +159,12 @@ void execute(sqlite3* db, const std::string& path, const char* sql, std::string_
 
 void prepare_store(sqlite3* db, const std::string& path) {
   constexpr char kDoing[] = "setting the store up";
-  const bool fresh = is_new(db, path);
+  const std::int64_t version = version_of(db, path);
   // Only before the first table can it be said that free pages may be given back.
-  if (fresh) execute(db, path, "PRAGMA auto_vacuum = INCREMENTAL", kDoing);
+  if (version == 0) execute(db, path, "PRAGMA auto_vacuum = INCREMENTAL", kDoing);
   use_log(db, path);
   execute(db, path, kSettings, kDoing);
-  if (fresh) {
-    make_tables(db, path);
-  } else {
-    bring_up(db, path);
-  }
+  if (version < kVersion) upgrade(db, path);
 }
 
 }  // namespace contcore

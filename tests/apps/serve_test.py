@@ -36,6 +36,7 @@ BODIES = {
     "setThreshold": {"score": 5.0},
     "giveFeedback": {"label": "defect"},
     "createJob": {"task": "p0"},
+    "pinStation": {"task": "p0"},
 }
 
 
@@ -577,6 +578,84 @@ class StoryTest(ServiceTest):
 
 
 # ---- who may do what
+
+
+class StationTest(ServiceTest):
+    def stations(self, service):
+        return {one["name"]: one for one in service.good("GET", "/v1/stations")["stations"]}
+
+    def inspect(self, service, station, product=0, **query):
+        query = "&".join("%s=%s" % (name, quote(value, safe="")) for name, value in {"station": station, **query}.items())
+        return service.ask("POST", "/v1/inspections?" + query, picture(product, 60))
+
+    def test_each_has_its_own_counts_and_list(self):
+        service = self.start_learned("--shifts", "00:00")
+        self.assertEqual(self.stations(service), {})
+        names = ["press 4", "Prüfung/2 & more", "検査"]
+        for n, name in enumerate(names, 1):
+            for _ in range(n):
+                self.assertEqual(self.inspect(service, name).status, 201)
+        service.good("POST", "/v1/inspections", picture(0, 61))
+        found = self.stations(service)
+        self.assertEqual(set(found), {"", *names})
+        for n, name in enumerate(names, 1):
+            shift = found[name]["shift"]
+            self.assertEqual(shift["inspected"], n)
+            self.assertEqual(sum(shift[verdict] for verdict in ("good", "defect", "unknown", "uncalibrated")), n)
+            listed = service.good("GET", "/v1/inspections?station=" + quote(name, safe=""))["inspections"]
+            self.assertEqual([one["station"] for one in listed], [name] * n)
+            self.assertEqual(found[name]["latest"], listed[0]["id"])
+        self.assertEqual(len(service.good("GET", "/v1/inspections?station=")["inspections"]), 1)
+        self.assertEqual(len(service.good("GET", "/v1/inspections?station=nobody")["inspections"]), 0)
+        service.stop()
+        again = self.start("--shifts", "00:00", memory=service.memory)
+        self.assertEqual(self.stations(again), found)
+
+    def test_names_that_cannot_be(self):
+        service = self.start_learned()
+        for name in ["x" * 201, " a", "a ", "a\u0007", "e\u0301", "\u202egood", "."]:
+            self.assertEqual(self.inspect(service, name).status, 400, name)
+            if name != ".":
+                path = "/v1/stations/" + quote(name, safe="")
+                self.assertEqual(service.ask("PUT", path, {"task": None}).status, 400, name)
+        for body in [{}, {"task": 1}, {"task": "nobody"}, {"task": ["p0"]}]:
+            self.assertEqual(service.ask("PUT", "/v1/stations/a", body).status, 400, body)
+        self.refuse_to_start(["station"], "--station", "a ")
+        self.refuse_to_start(["shifts"], "--shifts", "noon")
+
+    def test_a_product_is_pinned(self):
+        service = self.start_learned()
+        path = "/v1/stations/" + quote("a/b", safe="")
+        self.assertEqual(service.good("PUT", path, {"task": "p0"}), {"name": "a/b", "task": "p0"})
+        self.assertEqual(self.stations(service)["a/b"]["task"], "p0")
+        self.assertIsNone(self.stations(service)["a/b"]["latest"])
+        foreign = self.inspect(service, "a/b", product=1).json()
+        self.assertEqual(foreign["task"], "p0")
+        self.assertEqual(self.inspect(service, "a/b", task="p0").status, 201)
+        refused = self.inspect(service, "a/b", task="p1")
+        self.assertEqual(refused.status, 409, refused)
+        self.assertIn("'p0'", refused.json()["detail"])
+        self.assertEqual(self.inspect(service, "c", product=1).json()["task"], "p1")
+        service.kill()  # it was on disk when it was acknowledged
+        again = self.start(memory=service.memory)
+        self.assertEqual(self.stations(again)["a/b"]["task"], "p0")
+        again.good("PUT", path, {"task": None})
+        self.assertEqual(self.inspect(again, "a/b", product=1).json()["task"], "p1")
+        self.assertIsNone(self.stations(again)["a/b"]["task"])
+
+    def test_a_watched_folder_has_one(self):
+        folder = os.path.join(self.folder, "camera")
+        os.mkdir(folder)
+        service = self.start_learned("--watch", folder, "--station", "press 4")
+        service.good("PUT", "/v1/stations/press%204", {"task": "p0"})
+        with open(os.path.join(folder, "part.png"), "wb") as file:
+            file.write(picture(1, 5))
+        for _ in range(200):
+            listed = service.good("GET", "/v1/inspections?station=press%204")["inspections"]
+            if listed:
+                break
+            time.sleep(0.05)
+        self.assertEqual([(one["source"], one["task"]) for one in listed], [("part.png", "p0")])
 
 
 class AccessTest(ServiceTest):
@@ -1958,6 +2037,7 @@ class DiskTest(ServiceTest):
             limit = reply.json()["threshold"]
         with self.subTest("a threshold that was refused is as it was"):
             self.assertEqual(service.tasks()["a"]["threshold"], limit)
+        self.until(disk, service, 503, "PUT", "/v1/stations/b", {"task": "a"})
         kept = self.inspect_unkept(disk, service, known)
         self.assertEqual(service.get("/health").status, 200)
         task = service.tasks()["a"]
@@ -2311,7 +2391,7 @@ class CoverageTest(unittest.TestCase):
 
 
 def load_tests(loader, _, __):
-    classes = [DocumentTest, StoryTest, AccessTest, HostileTest, CrowdTest, SnapshotTest, DurabilityTest, DiskTest,
+    classes = [DocumentTest, StoryTest, StationTest, AccessTest, HostileTest, CrowdTest, SnapshotTest, DurabilityTest, DiskTest,
                WatchTest, ClientTest, SaidTest, CoverageTest]  # fmt: skip
     return unittest.TestSuite(loader.loadTestsFromTestCase(one) for one in classes)
 

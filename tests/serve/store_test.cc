@@ -95,6 +95,20 @@ class StoreTest : public testing::Test {
     return value;
   }
 
+  // As the first version would have left the file.
+  void put_back_to_first_version() const {
+    for (const char* column : {"alarms", "good"}) {
+      elsewhere(fmt::format("ALTER TABLE sample DROP COLUMN {}", column));
+    }
+    elsewhere("DROP INDEX inspection_task");
+    elsewhere("CREATE INDEX inspection_task ON inspection(task, id)");
+    elsewhere("DROP INDEX inspection_station");
+    for (const char* column : {"station", "reason", "regions"}) {
+      elsewhere(fmt::format("ALTER TABLE inspection DROP COLUMN {}", column));
+    }
+    elsewhere("PRAGMA user_version = 1");
+  }
+
   fs::path folder_;
   std::string path_;
 };
@@ -889,14 +903,8 @@ TEST_F(StoreTest, BringsTheFirstVersionUpToDate) {
     add(store, inspection("defect"));
     store.sample(kTime, std::vector<TaskSample>{{"bottle", 1, 2, 3}});
   }
-  elsewhere("ALTER TABLE sample DROP COLUMN alarms");
-  elsewhere("ALTER TABLE sample DROP COLUMN good");
-  elsewhere("DROP INDEX inspection_task");
-  elsewhere("CREATE INDEX inspection_task ON inspection(task, id)");
-  elsewhere("ALTER TABLE inspection DROP COLUMN reason");
-  elsewhere("ALTER TABLE inspection DROP COLUMN regions");
+  put_back_to_first_version();
   elsewhere("UPDATE inspection SET verdict = 'unknown' WHERE verdict = 'uncalibrated'");
-  elsewhere("PRAGMA user_version = 1");
   for (int again = 0; again < 2; ++again) {
     Store store(path_);
     EXPECT_EQ(store.find(id)->verdict, "uncalibrated");
@@ -932,6 +940,112 @@ TEST_F(StoreTest, RefusesOtherFiles) {
   EXPECT_THROW(Store("/nowhere/at/all/store.db"), Error);
   EXPECT_THROW(Store(""), Error);
   EXPECT_THROW(Store(std::string("a\0b", 3)), Error);
+}
+
+TEST_F(StoreTest, AnEarlierVersionHasNoStations) {
+  {
+    Store store(path_);
+    add(store, inspection("uncalibrated"), "image");
+    add(store, inspection("defect"));
+    store.feedback(2, "defect", kTime);
+    store.set("a", "b");
+  }
+  put_back_to_first_version();
+  for (int opened = 0; opened < 2; ++opened) {
+    Store store(path_);
+    ASSERT_EQ(store.list({}).size(), 2u);
+    EXPECT_EQ(store.find(1)->verdict, "uncalibrated");
+    EXPECT_EQ(store.find(2)->feedback, "defect");
+    EXPECT_EQ(store.find(1)->station, "");
+    EXPECT_EQ(store.image(1)->bytes, "image");
+    EXPECT_EQ(store.get("a"), "b");
+  }
+  Store store(path_);
+  StoredInspection made = inspection();
+  made.station = "press 4";
+  EXPECT_EQ(store.find(add(store, made))->station, "press 4");
+}
+
+// A disk that fails in the middle of it must not leave half a version.
+TEST_F(StoreTest, AnUpgradeThatFailsLeavesTheEarlierVersion) {
+  {
+    Store store(path_);
+    add(store, inspection());
+  }
+  put_back_to_first_version();
+  elsewhere("DROP INDEX inspection_verdict");
+  elsewhere("DROP INDEX inspection_score");
+  elsewhere("ALTER TABLE inspection DROP COLUMN verdict");  // the second step needs it
+  EXPECT_THROW(Store{path_}, Error);
+  EXPECT_EQ(elsewhere("PRAGMA user_version"), 1);
+  EXPECT_EQ(elsewhere("SELECT count(*) FROM pragma_table_info('inspection') WHERE name = "
+                      "'reason'"),
+            0);
+}
+
+StoredInspection at(const std::string& station, const std::string& time,
+                    const std::string& verdict = "good") {
+  StoredInspection made = inspection(verdict);
+  made.station = station;
+  made.time = time;
+  return made;
+}
+
+std::string counted(Store& store, const std::string& since) {
+  std::string text;
+  for (const StationCounts& one : store.stations(since)) {
+    text += fmt::format("{}:{}/{}/{}/{}@{} ", one.name, one.good, one.defect, one.unknown,
+                        one.uncalibrated, one.latest);
+  }
+  return text;
+}
+
+TEST_F(StoreTest, StationsAreCountedSinceTheShiftBegan) {
+  constexpr char kShift[] = "2024-05-31T06:00:00.000Z";
+  {
+    Store store(path_);
+    EXPECT_EQ(counted(store, kShift), "");
+    add(store, at("é 4", "2024-05-31T05:59:59.999Z"));
+    add(store, at("é 4", kShift, "defect"));
+    add(store, at("", "2024-05-31T06:00:00.001Z"));
+    add(store, at("b", "2024-05-31T05:00:00.000Z"));
+    EXPECT_EQ(counted(store, kShift), ":1/0/0/0@3 b:0/0/0/0@4 é 4:0/1/0/0@2 ");
+    add(store, at("b", "2024-05-31T07:00:00.000Z", "unknown"));
+    add(store, at("b", "2024-05-31T07:00:00.000Z", "uncalibrated"));
+    EXPECT_EQ(counted(store, kShift), ":1/0/0/0@3 b:0/0/1/1@6 é 4:0/1/0/0@2 ");
+    // Another shift begins anew; the same counts come from the rows.
+    EXPECT_EQ(counted(store, "2024-05-31T06:30:00.000Z"), ":0/0/0/0@3 b:0/0/1/1@6 é 4:0/0/0/0@2 ");
+    InspectionFilter filter;
+    filter.station = "b";
+    EXPECT_EQ(ids(store.list(filter)), (std::vector<std::int64_t>{6, 5, 4}));
+  }
+  Store store(path_);
+  EXPECT_EQ(counted(store, kShift), ":1/0/0/0@3 b:0/0/1/1@6 é 4:0/1/0/0@2 ");
+  EXPECT_EQ(kind_of_refusal([&] { store.stations("yesterday"); }), "input");
+  EXPECT_EQ(kind_of_refusal([&] { add(store, at(std::string(201, 'x'), kShift)); }), "input");
+}
+
+// The rows of a long shift may be gone before it ends.
+TEST_F(StoreTest, StationsCountWhatIsNotKeptAnyMore) {
+  Store store(path_, {5, 1 << 20, 10});
+  EXPECT_EQ(counted(store, "2024-01-01T00:00:00.000Z"), "");
+  for (int i = 0; i < 12; ++i) add(store, at("a", kTime));
+  EXPECT_EQ(store.list({}).size(), 5u);
+  EXPECT_EQ(counted(store, "2024-01-01T00:00:00.000Z"), "a:12/0/0/0@12 ");
+}
+
+// A client may name another with every image.
+TEST_F(StoreTest, OnlyTheLatestThousandStationsAreListed) {
+  Store store(path_);
+  for (int i = 0; i < 500; ++i) add(store, at(fmt::format("before {:04}", i), kTime));
+  EXPECT_EQ(store.stations(kTime).size(), 500u);
+  for (int i = 0; i < 700; ++i) add(store, at(fmt::format("{:04}", i), kTime));
+  const auto list = store.stations(kTime);
+  EXPECT_EQ(list.size(), 1000u);
+  EXPECT_EQ(list.front().name, "0000");
+  EXPECT_EQ(list.back().name, "before 0499");
+  EXPECT_EQ(list[700].name, "before 0200");
+  EXPECT_EQ(store.stations("2024-01-01T00:00:00.000Z").size(), 1000u);
 }
 
 TEST_F(StoreTest, ANameIsNeverAUrl) {

@@ -1,0 +1,84 @@
+// Every view in both themes and three widths: axe-core finds nothing, nothing scrolls sideways; screenshots on request.
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { axeSource, files, scene, SHOTS, TASK } from "./harness.mjs";
+
+const VIEWS = ["live", "beside", "alarm", "station", "learn", "memory", "thresholds", "history", "lessons", "help"];
+const WIDTHS = [[390, 844], [768, 1024], [1366, 768]];
+
+export default async () => {
+  await scene("looks", { options: ["--shifts", "00:00"] }, looks);
+  await scene("looks_empty", { knows: false }, async (tools) => {
+    await tools.connected();
+    for (const colorScheme of ["light", "dark"]) for (const [width, height] of WIDTHS) await look(tools, "live", colorScheme, width, height, "first");
+  });
+};
+
+async function looks(tools) {
+  const { page, camera, ask, connected } = tools;
+  for (const [i, file] of [...files("more_good"), ...files("bad").slice(0, 2), ...files("more_good")].entries()) await camera(file, { station: i % 3 ? "press 4" : "press 5" });
+  await camera(files("bad")[1], { station: "press 4" });
+  const { json } = await ask("GET", "v1/inspections?verdict=defect");
+  await ask("POST", `v1/inspections/${json.inspections[1].id}/feedback`, { label: "defect" });
+  await connected();
+  for (const colorScheme of ["light", "dark"]) {
+    for (const [width, height] of WIDTHS) {
+      for (const view of VIEWS) await look(tools, view, colorScheme, width, height);
+    }
+  }
+}
+
+async function look(tools, view, colorScheme, width, height, name = view) {
+  const { test, page } = tools;
+  await test(`${name}, ${colorScheme}, ${width} wide`, async () => {
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    await page.setViewportSize({ width, height });
+    await show(tools, view);
+    await page.evaluate(axeSource);
+    const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+    const found = violations.map((one) => `${one.impact} ${one.id}: ${one.nodes.map((node) => `${node.target.join(" ")} ${node.any[0]?.message ?? node.failureSummary}`).join(" | ")}`);
+    if (SHOTS) {
+      mkdirSync(SHOTS, { recursive: true });
+      await page.screenshot({ path: join(SHOTS, `${name}-${width}-${colorScheme}.png`), fullPage: !["live", "alarm", "station", "help"].includes(name) });
+    }
+    assert.deepEqual(found, []);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "it scrolls sideways");
+    if (["live", "beside", "alarm"].includes(name)) {
+      const box = await page.locator("#now .verdict").boundingBox();
+      assert.ok(box.y >= 0 && box.y + box.height <= height, "the newest verdict is in sight");
+    }
+    if (name === "live" && width > 860) {
+      for (const id of ["#now .stage", "#strip", "#now .say-good", "#inspect-open"]) {
+        const box = await page.locator(id).boundingBox();
+        assert.ok(box.y >= 0 && box.y + box.height <= height, `${id} is in sight`);
+      }
+    }
+    await leave(tools, view);
+  });
+}
+
+async function show({ page, base, camera, get, largePicture, waitText }, view) {
+  const hash = { beside: "live", alarm: "history", help: "live" }[view] ?? view;
+  await page.goto(`${base}/#${hash}`);
+  await page.locator(`#${hash}`).waitFor({ state: "visible" });
+  await page.waitForFunction(() => document.getElementById("link-text").textContent !== "Connecting");
+  if (view === "help") await page.locator("#help-open").click();
+  if (view === "beside") {
+    const { inspections } = await get("v1/inspections?verdict=defect&limit=5");
+    await page.goto(`${base}/#live/${inspections.find(({ feedback }) => feedback).id}`);
+    await largePicture("#beside-part");
+  }
+  if (view === "alarm") {
+    const one = await camera(files("bad")[0], { station: "press 4" });
+    await waitText("#alarm-where", new RegExp(`part ${one.id}`));
+  }
+  if (view === "memory" || view === "thresholds") await waitText(view === "memory" ? "#tasks tbody" : "#threshold-task", new RegExp(TASK));
+  await page.waitForTimeout(300);  // what the view asks of the service
+}
+
+async function leave({ page }, view) {
+  if (view === "help") await page.locator("#help-close").click();
+  if (view === "alarm") await page.locator("#alarm-close").click();
+  if (view === "beside") await page.locator("#beside-close").click();
+}

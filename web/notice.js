@@ -1,0 +1,47 @@
+// What is said to the user across all views: a notice, a failure, a question.
+import { $, el, on, put } from "./dom.js";
+
+let timer = 0;
+export function notice(text, bad = true) {
+  clearTimeout(timer);
+  $("notice").hidden = !text;
+  $("notice").classList.toggle("bad", bad);
+  put("notice-text", text);
+  if (!bad) timer = setTimeout(() => notice(""), 6000);
+}
+
+/** Reports a failure, unless something else on the page already says it. */
+export function complain(error, what = "") {
+  if (error.name === "AbortError" || error.status === 401) return;
+  notice(what ? `${what}: ${error.message}` : error.message);
+}
+
+/** Opens a dialog above everything, and tells who must stay above it. */
+export function openDialog(dialog) {
+  dialog.showModal();
+  document.dispatchEvent(new Event("dialog"));
+}
+
+/** Asks before something that matters. Lines are texts; `field` is a text to be given. Null: no; else the field's text. */
+export function ask(question, lines, yes, { field = null, danger = false } = {}) {
+  const dialog = $("ask");
+  put("ask-h", question);
+  $("ask-lines").replaceChildren(...lines.filter(Boolean).map((line) => el("p", {}, line)));
+  put("ask-yes", yes);
+  $("ask-yes").classList.toggle("danger", danger);
+  $("ask-field").hidden = $("ask-text").disabled = field == null;
+  put("ask-label", field?.label ?? "");
+  $("ask-text").value = field?.value ?? "";
+  dialog.returnValue = "";
+  if (!dialog.open) openDialog(dialog);
+  (field == null ? $("ask-no") : $("ask-text")).focus();
+  return new Promise((answer) => {
+    dialog.addEventListener("close", () => answer(dialog.returnValue === "yes" ? $("ask-text").value.trim() : null), { once: true });
+  });
+}
+
+export function connectNotice() {
+  on("notice-close", "click", () => notice(""));
+  on("ask-form", "submit", (event) => { event.preventDefault(); $("ask").close("yes"); });
+  on("ask-no", "click", () => $("ask").close(""));
+}

@@ -1,0 +1,117 @@
+// One inspected part: its verdict and why, its picture with heat, outline and regions, its score and facts. The live
+// view has two of them: the newest, and an older one beside it.
+import { sleep } from "./api.js";
+import { $, el, put, svg } from "./dom.js";
+import { decoded, noPicture } from "./pictures.js";
+import { milliseconds, num, percent, place, when, whole, wordOf } from "./words.js";
+
+const MARK = 60;      // where the threshold stands on the scale: always at the same place, so that the eye learns it
+const TOGETHER = 300; // milliseconds that a verdict waits for its picture, so that both change at once
+
+export class Part {
+  constructor(root) {
+    this.root = root;
+    root.append($("part").content.cloneNode(true));
+    this.one = null;
+    this.since = 0;  // when this part came, by performance.now()
+  }
+
+  at(name) { return this.root.querySelector(`.${name}`); }
+
+  /** Shows a part: words and picture together, or the words first if the picture takes long. */
+  async show(one) {
+    const same = this.one != null && this.one.id === one.id && one.id != null;
+    const wanted = Symbol();
+    this.wanted = wanted;
+    if (same) return this.showWords(one);
+    const pictures = this.load(one);
+    await Promise.race([pictures, sleep(TOGETHER)]);
+    if (this.wanted !== wanted) return;
+    this.since = performance.now();
+    this.at("stage").classList.add("empty");  // never another part's picture under these words
+    this.showWords(one);
+    const found = await pictures;
+    if (this.one?.id === one.id) this.showPictures(one, found);
+  }
+
+  showWords(one) {
+    this.one = one;
+    this.showVerdict(one);
+    this.showScore(one);
+    this.showRegions(one);
+    this.showFacts(one);
+    this.at("details").hidden = false;
+  }
+
+  /** Shows that there is no part to be seen as the newest. */
+  showInstead({ word, why }, kind) {
+    this.at("verdict").className = `verdict none ${kind}`;
+    put(this.at("verdict-word"), word);
+    put(this.at("verdict-why"), why);
+    put(this.at("verdict-age"), "");
+  }
+
+  clear() {
+    this.one = null;
+    this.wanted = null;
+    this.at("details").hidden = true;
+    this.at("stage").classList.add("empty");
+    put(this.at("stage-note"), "");
+    this.at("boxes").replaceChildren();
+  }
+
+  showVerdict({ verdict, score, threshold, reason, task }) {
+    this.at("verdict").className = `verdict ${verdict}`;
+    this.at("verdict-use").setAttribute("href", `#i-${verdict}`);
+    put(this.at("verdict-word"), wordOf(verdict));
+    const margin = threshold ? `${percent(Math.abs(score / threshold - 1), 0)} ${score > threshold ? "above" : "below"} the threshold` : "";
+    const product = task ? `${task}. ` : "";
+    put(this.at("verdict-why"), product + (reason || margin || "No threshold for this yet."));
+  }
+
+  showScore({ score, threshold, verdict }) {
+    put(this.at("score"), num(score));
+    put(this.at("score-of"), threshold == null ? "" : `threshold ${num(threshold)}`);
+    const scale = this.at("scale");
+    scale.hidden = this.at("scale-ends").hidden = threshold == null;
+    if (threshold == null) return;
+    scale.className = `scale ${verdict}`;
+    scale.setAttribute("aria-label", `Score ${num(score)}, threshold ${num(threshold)}`);
+    this.at("fill").style.width = `${Math.min(100, MARK * score / threshold)}%`;
+    put(this.at("at-mark"), num(threshold));
+  }
+
+  showRegions({ regions = [], width, height }) {
+    const boxes = this.at("boxes");
+    boxes.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    boxes.replaceChildren(...regions.map((region) => svg("rect", { x: region.x, y: region.y, width: region.width, height: region.height })));
+    this.at("regions").hidden = !regions.length;
+    put(this.at("regions-count"), regions.length === 1 ? "1 region" : `${regions.length} regions`);
+    this.at("regions-list").replaceChildren(...regions.map((region, i) => el("li", {
+      onpointerenter: () => boxes.children[i].classList.add("on"), onpointerleave: () => boxes.children[i].classList.remove("on"),
+    }, `${place(region)}${region.score == null ? "" : `, score ${num(region.score)}`}`)));
+  }
+
+  showFacts(one) {
+    const facts = [["Task", one.task ?? "not recognised"], ["Time", when(one.time)], ["Station", one.station || "–"], ["Source", one.source || "–"],
+      ["Image", `${whole(one.width)} × ${whole(one.height)}`], ["Latency", milliseconds(one.latency_ms)], ["Number", one.id ?? "not kept"]];
+    this.at("facts").replaceChildren(...facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  }
+
+  load({ id, has_image: kept, threshold }) {
+    const kinds = !kept || id == null ? [] : threshold == null ? ["image", "map"] : ["image", "map", "outline"];
+    return Promise.allSettled(kinds.map((kind) => decoded(id, kind)));
+  }
+
+  showPictures({ id, task, has_image: kept }, found) {
+    ["image", "map", "outline"].forEach((kind, i) => {
+      const node = this.at(`pic-${kind}`);
+      node.hidden = found[i]?.status !== "fulfilled";
+      if (found[i]?.value) node.src = found[i].value;
+    });
+    this.at("pic-image").alt = `Inspected image ${id}${task ? `, ${task}` : ""}, with its heat map`;
+    put(this.at("stage-note"), id == null ? "The service could not keep this inspection. Its verdict holds."
+      : !kept ? "The image is no longer kept." : found[0].status === "fulfilled" ? "" : noPicture(found[0].reason));
+    this.at("stage").classList.remove("empty");
+  }
+}
