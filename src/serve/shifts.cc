@@ -18,9 +18,8 @@ constexpr std::size_t kMostShifts = 24;
 // "06:00"; nothing for anything else.
 std::optional<std::chrono::minutes> time_of_day(std::string_view text) {
   if (text.size() != 5 || text[2] != ':') return {};
-  for (const std::size_t i : {0, 1, 3, 4}) {
-    if (text[i] < '0' || text[i] > '9') return {};
-  }
+  const auto is_digit = [&](std::size_t i) { return text[i] >= '0' && text[i] <= '9'; };
+  if (!is_digit(0) || !is_digit(1) || !is_digit(3) || !is_digit(4)) return {};
   const int hours = (text[0] - '0') * 10 + (text[1] - '0');
   const int minutes = (text[3] - '0') * 10 + (text[4] - '0');
   if (hours > 23 || minutes > 59) return {};
