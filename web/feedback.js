@@ -71,7 +71,7 @@ async function send(part, one, body, focused = document.activeElement) {
   teaching = true;
   showFeedback(part);
   try {
-    const answer = await askedAgain(`v1/inspections/${one.id}/feedback`, body);
+    const answer = await askedAgain(`v1/inspections/${one.id}/feedback`, body, one);
     if (answer) remember(answer);
     wake();
   } catch (error) {
@@ -85,13 +85,19 @@ async function send(part, one, body, focused = document.activeElement) {
 }
 
 /** The service may want to hear twice what would be hard to mend. Null: it was not said again. */
-async function askedAgain(path, body) {
+async function askedAgain(path, body, one) {
   try {
     return await post(path, body);
   } catch (error) {
-    if (error.status !== 409 || !error.problem.confirm) throw error;
-    const question = body.label === "good" ? "Is this part really good?" : "Go on all the same?";
-    if (await ask(question, [error.message], body.label === "good" ? "It is good: learn it" : "Go on", { danger: true }) == null) return null;
-    return post(path, { ...body, confirm: true });
+    if (error.status !== 409) throw error;
+    if (error.problem.confirm) {
+      if (await ask("Is this part really good?", [error.message], "It is good: learn it", { danger: true }) == null) return null;
+      return post(path, { ...body, confirm: true });
+    }
+    // What it was learned as cannot be taken back exactly any more: only if that is wanted.
+    if (body.label === "good" || !one.lesson) throw error;
+    if (await ask("It cannot be taken back exactly", [error.message], "Take it back as well as can be", { danger: true }) == null) return null;
+    await post("v1/lessons/forget", { lessons: [one.lesson], exact: false });
+    return post(path, body);
   }
 }

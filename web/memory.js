@@ -43,7 +43,7 @@ function taskRow(task, i) {
   const limitText = threshold ? `${threshold.manual ? "by hand " : ""}${num(threshold.score)}` : "none";
   const link = el("a", { href: `#thresholds/${encodeURIComponent(task.name)}`, "aria-label": `${limitText}, threshold of ${task.name}` }, limitText);
   return el("tr", {}, el("th", { scope: "row" }, el("span", { class: `swatch c${i % 8}`, "aria-hidden": "true" }), task.name),
-    ...cells.map((text, c) => el("td", { class: c === 2 ? "" : "num" }, text)), el("td", { class: "num" }, link), el("td", {}, alarms(task)),
+    ...cells.map((text, c) => el("td", { class: c === 2 ? "" : "num" }, text)), el("td", { class: "num" }, link), el("td", { class: "alarms" }, alarms(task)),
     el("td", { class: "num" }, knownDefects(task)), el("td", {}, when(task.learned)), el("td", { class: "acts" }, ...acts(task)));
 }
 
@@ -89,7 +89,7 @@ export async function forgetting(body, done) {
     try {
       answer = await post("v1/lessons/forget", body);
     } catch (error) {
-      if (error.status !== 409 || body.exact === false || !(error.problem.confirm || error.problem.exact === false)) throw error;
+      if (error.status !== 409 || body.exact === false) throw error;
       const how = await ask("It cannot be taken back exactly", [error.message], "Take it back as well as can be", { danger: true });
       if (how == null) return false;
       answer = await post("v1/lessons/forget", { ...body, exact: false });

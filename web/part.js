@@ -28,6 +28,7 @@ export class Part {
     await Promise.race([pictures, sleep(TOGETHER)]);
     if (this.wanted !== wanted) return;
     this.since = performance.now();
+    this.stopMarking();
     this.at("stage").classList.add("empty");  // never another part's picture under these words
     this.showWords(one);
     const found = await pictures;
@@ -51,7 +52,13 @@ export class Part {
     put(this.at("verdict-age"), "");
   }
 
+  /** A box that was being drawn was drawn on another part. */
+  stopMarking() {
+    for (const node of this.root.querySelectorAll(".marking, .marking-bar")) node.remove();
+  }
+
   clear() {
+    this.stopMarking();
     this.one = null;
     this.wanted = null;
     this.at("details").hidden = true;

@@ -54,11 +54,12 @@ async function look(tools, view, colorScheme, width, height, name = view) {
         assert.ok(box.y >= 0 && box.y + box.height <= height, `${id} is in sight`);
       }
     }
-    await leave(tools, view);
   });
+  await leave(tools);
 }
 
-async function show({ page, base, camera, get, largePicture, waitText }, view) {
+async function show(tools, view) {
+  const { page, base, camera, get, largePicture, waitText } = tools;
   const hash = { beside: "live", alarm: "history", help: "live" }[view] ?? view;
   await page.goto(`${base}/#${hash}`);
   await page.locator(`#${hash}`).waitFor({ state: "visible" });
@@ -77,8 +78,7 @@ async function show({ page, base, camera, get, largePicture, waitText }, view) {
   await page.waitForTimeout(300);  // what the view asks of the service
 }
 
-async function leave({ page }, view) {
-  if (view === "help") await page.locator("#help-close").click();
-  if (view === "alarm") await page.locator("#alarm-close").click();
-  if (view === "beside") await page.locator("#beside-close").click();
+/** Whatever is open, also after a failure. */
+async function leave({ page }) {
+  for (const id of ["#alarm-close", "#help-close", "#beside-close"]) if (await page.locator(id).isVisible()) await page.locator(id).click();
 }
