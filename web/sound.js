@@ -40,7 +40,7 @@ function show() {
 }
 
 async function unlock() {
-  if (!wanted()) return;
+  if (!wanted() || context?.state === "running") return;
   context ??= new AudioContext();
   if (context.state !== "running") await context.resume().catch(() => {});
   show();
