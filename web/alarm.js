@@ -5,7 +5,7 @@ import { openBeside } from "./live.js";
 import { thumbnail } from "./pictures.js";
 import { soundAlarm } from "./sound.js";
 import { state, watch } from "./store.js";
-import { isAlarming, moment, wordOf } from "./words.js";
+import { isAlarming, moment, reasonOf, wordOf } from "./words.js";
 
 let raised = null;  // the newest that was not closed
 let before = 0;     // how many were raised before it and not closed either
@@ -32,7 +32,7 @@ function show() {
   $("alarm").className = `alarm ${one.verdict}`;
   $("alarm-icon").setAttribute("href", `#i-${one.verdict}`);
   put("alarm-word", wordOf(one.verdict));
-  put("alarm-why", [one.reason, one.task].find(Boolean) ?? "");
+  put("alarm-why", [one.task, reasonOf(one)].filter(Boolean).join(": "));
   put("alarm-where", [one.station, moment(one.time), `part ${one.id}`, before ? `${before} more before it` : ""].filter(Boolean).join(" · "));
   const canvas = $("alarm-picture");
   canvas.width = canvas.height = 1;

@@ -3,7 +3,7 @@
 import { sleep } from "./api.js";
 import { $, el, put, svg } from "./dom.js";
 import { decoded, noPicture } from "./pictures.js";
-import { milliseconds, num, percent, place, when, whole, wordOf } from "./words.js";
+import { milliseconds, num, percent, place, reasonOf, when, whole, wordOf } from "./words.js";
 
 const MARK = 60;      // where the threshold stands on the scale: always at the same place, so that the eye learns it
 const TOGETHER = 300; // milliseconds that a verdict waits for its picture, so that both change at once
@@ -67,13 +67,14 @@ export class Part {
     this.at("boxes").replaceChildren();
   }
 
-  showVerdict({ verdict, score, threshold, reason, task }) {
+  showVerdict(one) {
+    const { verdict, score, threshold, task } = one;
     this.at("verdict").className = `verdict ${verdict}`;
     this.at("verdict-use").setAttribute("href", `#i-${verdict}`);
     put(this.at("verdict-word"), wordOf(verdict));
     const margin = threshold ? `${percent(Math.abs(score / threshold - 1), 0)} ${score > threshold ? "above" : "below"} the threshold` : "";
-    const product = task ? `${task}. ` : "";
-    put(this.at("verdict-why"), product + (reason || margin || "No threshold for this yet."));
+    const product = task ? `${task}: ` : "";
+    put(this.at("verdict-why"), product + (reasonOf(one) || margin || "no threshold for this yet"));
   }
 
   showScore({ score, threshold, verdict }) {

@@ -7,7 +7,7 @@ import { complain, notice } from "./notice.js";
 import { decoded, thumbnail } from "./pictures.js";
 import { whyNot } from "./session.js";
 import { state, watch } from "./store.js";
-import { clock, isAlarming, moment, span, whole, wordOf } from "./words.js";
+import { clock, isAlarming, moment, reasonOf, span, whole, wordOf } from "./words.js";
 
 const COUNTS = ["inspected", "good", "defect", "unknown", "uncalibrated"];
 
@@ -37,7 +37,7 @@ function show() {
   box.className = `station-verdict ${instead ? "none" : ""} ${kind}`;
   $("station-icon").setAttribute("href", `#i-${instead ? (kind === "lost" ? "lost" : "quiet") : kind}`);
   put("station-word", instead ? instead.word : wordOf(one.verdict));
-  put("station-why", instead ? instead.why || "It will be shown here." : one.reason || one.task || "");
+  put("station-why", instead ? instead.why || "It will be shown here." : reasonOf(one) || one.task || "");
   put("station-age", instead || !one ? "" : `${age(one) < 10 ? "now" : `${span(age(one))} ago`} · part ${one.id}`);
   put("station-name", state.station || "All stations");
   put("station-clock", new Date().toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" }));
@@ -68,7 +68,7 @@ function showLast() {
   lastBad = one;
   $("station-last").className = `station-last ${one.verdict}`;
   put("station-last-text", `Last ${wordOf(one.verdict).toLowerCase()}: ${moment(one.time)}, part ${one.id}`);
-  put("station-last-why", one.reason ?? "");
+  put("station-last-why", reasonOf(one));
   thumbnail($("station-last-picture"), one, 200);
 }
 

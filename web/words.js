@@ -4,6 +4,9 @@ import { el } from "./dom.js";
 export const WORD = { good: "Good", defect: "Defect", unknown: "Unknown", uncalibrated: "Uncalibrated" };
 export const wordOf = (verdict) => WORD[verdict] ?? verdict;
 
+/** Why, where the verdict itself stands beside it. */
+export const reasonOf = ({ reason = "" }) => reason.replace(/^(good|defect|unknown|uncalibrated): /, "");
+
 /** Those that somebody has to look at. */
 export const isAlarming = ({ verdict }) => verdict === "defect" || verdict === "unknown";
 

@@ -66,8 +66,8 @@ async function show(tools, view) {
   await page.waitForFunction(() => document.getElementById("link-text").textContent !== "Connecting");
   if (view === "help") await page.locator("#help-open").click();
   if (view === "beside") {
-    const { inspections } = await get("v1/inspections?verdict=defect&limit=5");
-    await page.goto(`${base}/#live/${inspections.find(({ feedback }) => feedback).id}`);
+    const { inspections } = await get("v1/inspections?feedback=defect");
+    await page.goto(`${base}/#live/${inspections[0].id}`);
     await largePicture("#beside-part");
   }
   if (view === "alarm") {
