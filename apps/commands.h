@@ -12,6 +12,10 @@ void add_inspect(CLI::App& app);
 void add_info(CLI::App& app);
 void add_merge(CLI::App& app);
 void add_shrink(CLI::App& app);
+void add_lessons(CLI::App& app);
+void add_forget(CLI::App& app);
+void add_versions(CLI::App& app);
+void add_rename(CLI::App& app);
 /// `words` are the arguments as they were given, for the report.
 void add_evaluate(CLI::App& app, const std::vector<std::string>& words);
 void add_analyze(CLI::App& app);

@@ -144,6 +144,10 @@ int run(int argc, char** argv) {
   contcore::app::add_info(app);
   contcore::app::add_merge(app);
   contcore::app::add_shrink(app);
+  contcore::app::add_lessons(app);
+  contcore::app::add_forget(app);
+  contcore::app::add_versions(app);
+  contcore::app::add_rename(app);
   contcore::app::add_evaluate(app, {argv + 1, argv + argc});
   contcore::app::add_analyze(app);
   contcore::app::add_backbone(app);

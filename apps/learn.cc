@@ -17,6 +17,7 @@
 #include "contcore/detector.h"
 #include "contcore/error.h"
 #include "detector/eight_bit.h"
+#include "kept_versions.h"
 #include "memory_settings.h"
 #include "progress_line.h"
 #include "remote.h"
@@ -44,6 +45,7 @@ struct LearnCommand {
   std::string hold_out;
   std::optional<double> ratio;
   MemorySettings settings;
+  KeptVersions kept;
   CommonOptions common;
 };
 
@@ -152,12 +154,13 @@ void run(LearnCommand& command) {
   if (!command.memory_limit.empty()) {
     command.options.memory_limit = parse_size(command.memory_limit);
   }
+  command.options.who = user_name();
   check_writable(command.memory);
   const std::vector<std::string> files = find_images(command.images);
   std::size_t lessons = 0;
   Detector detector = Detector::open_to_learn(
       command.memory, [&] { return command.settings.options(); }, command.settings.backbone(),
-      &lessons);
+      &lessons, command.kept.limits());
   note_lessons(lessons);
   if (detector.is_new()) {
     note(fmt::format("new memory, backbone {}", backbone_text(detector.memory().source)));
@@ -215,13 +218,15 @@ void add_learn(CLI::App& app) {
                   "Memory to stay within, such as 3G (default: half of the machine's)")
       ->type_name("SIZE");
   command->settings.add_to(*sub);
+  command->kept.add_to(*sub);
   command->common.add_to(*sub);
   sub->footer(kFooter);
   sub->callback([command, sub] {
     check_paper(*sub);
     sort_positionals(*sub, command->server, command->memory, command->images);
     if (command->server.empty()) return run(*command);
-    std::vector<std::string> local = {"--ratio", "--hold-out", "--memory-limit", "--threads"};
+    std::vector<std::string> local = {"--ratio",   "--hold-out", "--memory-limit",
+                                      "--threads", "--versions", "--versions-size"};
     local.insert(local.end(), MemorySettings::names().begin(), MemorySettings::names().end());
     refuse_local_options(*sub, local);
     run_remote(*command);

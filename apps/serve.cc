@@ -11,6 +11,7 @@
 
 #include "base/task_name.h"
 #include "commands.h"
+#include "kept_versions.h"
 #include "common.h"
 #include "contcore/error.h"
 #include "memory_settings.h"
@@ -38,6 +39,7 @@ struct ServeCommand {
   std::string keep_images = "2G";
   std::string shifts = "06:00,14:00,22:00";
   MemorySettings settings;
+  KeptVersions kept;
 };
 
 void check_station_option(const ServiceOptions& options) {
@@ -56,6 +58,7 @@ void prepare(ServeCommand& command) {
   options.shifts = parse_shifts(command.shifts);
   check_station_option(options);
   options.memory.backbone = command.settings.backbone();
+  options.memory.kept = command.kept.limits();
   const std::string& path = options.memory.path;
   if (!std::filesystem::exists(path)) {
     options.memory.settings = command.settings.options();
@@ -140,6 +143,7 @@ void add_serve(CLI::App& app) {
       ->check(CLI::Range(std::size_t{0}, std::size_t{1024}))
       ->type_name("T");
   command->settings.add_to(*sub);
+  command->kept.add_to(*sub);
   sub->footer(kFooter);
   sub->callback([command, sub] {
     check_paper(*sub);

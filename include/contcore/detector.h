@@ -11,6 +11,7 @@
 
 #include "contcore/compute.h"
 #include "contcore/extractor.h"
+#include "contcore/history.h"
 #include "contcore/image.h"
 #include "contcore/memory.h"
 #include "contcore/progress.h"
@@ -39,6 +40,7 @@ Memory new_memory(const DetectorOptions& options, const Extractor& extractor);
 
 struct LearnOptions {
   std::string task;
+  std::string who;      ///< for the list of lessons; may be empty
   double p = 0;         ///< part of the patches expansion takes; 0: 0.01, and 0.1 online
   bool online = false;  ///< one image at a time, each seen once
   bool strict = false;  ///< stop at an image that cannot be read, instead of leaving it out
@@ -78,9 +80,12 @@ class Detector {
   /// The same, to learn; or a new one where there is no such file: then `of_new` is asked for its
   /// options. Nobody else can write the file as long as this detector is there: throws Error
   /// (kInput) if somebody does.
+  /// Lessons are written down beside the file (MEMORY.versions), so that they can be taken back, as
+  /// far as `kept` allows.
   static Detector open_to_learn(const std::string& memory,
                                 const std::function<DetectorOptions()>& of_new,
-                                const std::string& backbone = "", std::size_t* lessons = nullptr);
+                                const std::string& backbone = "", std::size_t* lessons = nullptr,
+                                const HistoryLimits& kept = {});
   ~Detector();
   Detector(Detector&&) noexcept;
   Detector& operator=(Detector&&) noexcept;
@@ -121,12 +126,29 @@ class Detector {
   /// out.
   void save(const std::string& path) const;
 
+  // Of a detector that was opened to learn; saved with the memory, like all it learns.
+
+  /// What it was taught, the newest last.
+  std::vector<TaughtLesson> lessons() const;
+  std::vector<MemoryVersion> versions() const;
+  /// Takes lessons back: the memory is then what it would be without them. The memory is as before
+  /// if this throws: kUsage for what is not there (any more), kInput where it is not exact any more
+  /// and that is asked for, kCancelled.
+  Forgotten forget(const Forget& what, Compute& compute, const Progress& progress = {});
+  /// Goes back to a version. Throws Error: kUsage when it is not there, kInput when it was made
+  /// with another backbone.
+  void restore(std::uint64_t version);
+  /// Gives a task another name. Throws Error as Memory::rename_task.
+  void rename_task(const std::string& from, const std::string& to, const std::string& who = "");
+
   /// A detector with a smaller memory (Memory::shrink) in place of this one's.
   void shrink(std::size_t count, Compute& compute);
 
  private:
   struct State;
   explicit Detector(std::unique_ptr<State> state);
+  static Detector open_with_history(const std::string& memory, const std::string& backbone,
+                                    std::size_t* lessons, std::unique_ptr<class History> history);
   std::unique_ptr<State> state_;
 };
 

@@ -213,6 +213,20 @@ class Memory {
   /// The task whose images the patches resemble most, by their mean; nothing when no mean is known.
   std::optional<std::size_t> recognise(VectorView patches) const;
 
+  /// Calls a task by another name. Throws Error: kUsage when there is none of the old name, kInput
+  /// when there is one of the new name or it cannot be a name.
+  void rename_task(const std::string& from, const std::string& to);
+
+  /// An empty memory with the same settings.
+  Memory fresh() const;
+  /// Without a task: its vectors, its record, its calibration; the others stay as they are. Throws
+  /// Error: kUsage when there is no such task, kInput by the paper's rule, where the vectors of one
+  /// task stand for features of another.
+  Memory without_task(const std::string& task) const;
+  /// Whether it is certain that every task is as it would be without the others: none has ever
+  /// given up a vector or a score for them.
+  bool tasks_are_apart() const;
+
   /// A smaller memory: smaller shares; or (paper) the first `count` vectors where the memory's
   /// order is a greedy one (one task alone, or q = 0 and consolidated), the greedy coreset of that
   /// size otherwise. The certificate follows.
@@ -234,7 +248,10 @@ class Memory {
   /// The new file is read back before it takes the old one's place. Its checksum, in hexadecimal,
   /// is what tells one saved memory from another. `journal` is kept with it, for whoever keeps a
   /// journal of lessons beside the file: which of them are in it.
-  std::string save(const std::string& path, const std::string& journal = "") const;
+  /// `before` is called with it when the new file stands and was read back, before it takes the old
+  /// one's place; if it throws, the old one stays.
+  std::string save(const std::string& path, const std::string& journal = "",
+                   const std::function<void(const std::string& checksum)>& before = {}) const;
   struct Saved {
     std::string checksum;
     std::string journal;

@@ -31,6 +31,7 @@ int FileSystem::truncate(int fd, off_t bytes) { return ::ftruncate(fd, bytes); }
 int FileSystem::close(int fd) { return ::close(fd); }
 int FileSystem::rename(const char* from, const char* to) { return std::rename(from, to); }
 int FileSystem::unlink(const char* path) { return ::unlink(path); }
+int FileSystem::link(const char* from, const char* to) { return ::link(from, to); }
 void* FileSystem::map(int fd, std::size_t bytes) {
   return ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
 }

@@ -24,6 +24,7 @@ class FileSystem {
   virtual int close(int fd);
   virtual int rename(const char* from, const char* to);
   virtual int unlink(const char* path);
+  virtual int link(const char* from, const char* to);
   /// All of a file, to be read. MAP_FAILED on failure.
   virtual void* map(int fd, std::size_t bytes);
 };

@@ -22,8 +22,10 @@
 #include "detector/in_order.h"
 #include "detector/learning.h"
 #include "detector/lessons.h"
+#include "detector/relearn.h"
 #include "memory/calibration.h"
 #include "memory/contents.h"
+#include "memory/history.h"
 #include "memory/memory_file.h"
 
 namespace contcore {
@@ -83,7 +85,15 @@ struct Detector::State {
   std::string path;                    // it was opened from; empty: none
   std::optional<JournalMark> applied;  // what of the journal beside that is in the memory
   std::unique_ptr<MemoryFile> file;    // held to be written; none: it is only read
+  std::unique_ptr<History> history;    // the same
+  LessonSet lessons;                   // that the memory has
   bool is_new = false;
+
+  void write_down(const Lesson& lesson, std::uint64_t images,
+                  std::unique_ptr<LessonImagesWriter> kept) {
+    if (!history || !history->is_kept()) return;
+    lessons.add(history->add(entry_of(lesson, images), std::move(kept)));
+  }
 };
 
 Detector::Detector(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -143,15 +153,28 @@ Detector::Detector(const DetectorOptions& options) {
 
 Detector Detector::open(const std::string& path, const std::string& backbone,
                         std::size_t* lessons) {
+  return open_with_history(path, backbone, lessons, nullptr);
+}
+
+Detector Detector::open_with_history(const std::string& path, const std::string& backbone,
+                                     std::size_t* lessons, std::unique_ptr<History> history) {
   SavedMemory saved = open_saved(path);
   Memory& memory = saved.memory;
   Extractor extractor = Extractor::of_source(memory.source, memory.dimension(), path, backbone);
   auto state = std::make_unique<State>(std::move(extractor), std::move(memory));
   state->path = path;
   state->applied = saved.applied;
+  if (history) {
+    state->lessons = history->opened(saved.checksum, state->memory);
+    state->history = std::move(history);
+  }
   if (!saved.records.empty()) {
     Compute compute;
-    replay(state->memory, state->extractor, saved.records, journal_of(path), compute);
+    const Replayed replayed =
+        replay(state->memory, state->extractor, saved.records, journal_of(path), compute);
+    if (state->history) {
+      write_down_records(*state->history, state->lessons, saved.records, replayed, path);
+    }
   }
   if (lessons != nullptr) *lessons = saved.records.size();
   return Detector(std::move(state));
@@ -159,10 +182,14 @@ Detector Detector::open(const std::string& path, const std::string& backbone,
 
 Detector Detector::open_to_learn(const std::string& path,
                                  const std::function<DetectorOptions()>& of_new,
-                                 const std::string& backbone, std::size_t* lessons) {
+                                 const std::string& backbone, std::size_t* lessons,
+                                 const HistoryLimits& kept) {
   auto file = std::make_unique<MemoryFile>(path);
   const bool exists = file->exists();
-  Detector detector = exists ? open(path, backbone, lessons) : Detector(of_new());
+  auto history = std::make_unique<History>(path, kept);
+  Detector detector =
+      exists ? open_with_history(path, backbone, lessons, std::move(history)) : Detector(of_new());
+  if (!exists) detector.state_->history = std::move(history);
   detector.state_->path = path;
   detector.state_->file = std::move(file);
   detector.state_->is_new = !exists;
@@ -177,10 +204,59 @@ void Detector::save(const std::string& path) const {
   const bool same = !state_->path.empty() && real_path(state_->path) == real_path(path);
   const auto applied = same ? state_->applied : std::nullopt;
   if (same && state_->file) {
-    state_->file->save(state_->memory, applied);
+    state_->history->save(*state_->file, state_->memory, applied, state_->lessons);
   } else {
     MemoryFile(path).save(state_->memory, applied);
   }
+}
+
+std::vector<TaughtLesson> Detector::lessons() const {
+  if (!state_->history) return {};
+  return taught_lessons(*state_->history, state_->memory, state_->lessons);
+}
+
+std::vector<MemoryVersion> Detector::versions() const {
+  if (!state_->history) return {};
+  return versions_of(*state_->history, state_->lessons);
+}
+
+namespace {
+
+History& kept_history(const std::unique_ptr<History>& history) {
+  if (history && history->is_kept()) return *history;
+  throw Error(Error::Kind::kUsage,
+              "this memory's lessons are not written down; open it to learn, with versions kept");
+}
+
+}  // namespace
+
+Forgotten Detector::forget(const Forget& what, Compute& compute, const Progress& progress) {
+  History& history = kept_history(state_->history);
+  const Forgetting plan = plan_forget(history, state_->memory, state_->lessons, what);
+  Taught rest = carry_out(plan, history, state_->memory, state_->extractor, compute, progress);
+  const Forgotten result = report_of(plan, rest.lessons);
+  if (plan.is_new_beginning) {
+    rest.lessons = LessonSet({history.add_found(rest.lessons, rest.memory)});
+  }
+  state_->memory = std::move(rest.memory);
+  state_->lessons = std::move(rest.lessons);
+  return result;
+}
+
+void Detector::restore(std::uint64_t version) {
+  Taught before = open_version(kept_history(state_->history), version, state_->memory);
+  state_->memory = std::move(before.memory);
+  state_->lessons = std::move(before.lessons);
+}
+
+void Detector::rename_task(const std::string& from, const std::string& to, const std::string& who) {
+  state_->memory.rename_task(from, to);
+  Lesson lesson;
+  lesson.task = from;
+  lesson.rename_to = to;
+  lesson.who = who;
+  lesson.time = utc_time();
+  state_->write_down(lesson, 0, nullptr);
 }
 
 void Detector::shrink(std::size_t count, Compute& compute) {
@@ -199,6 +275,9 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
   LearnHow how;
   how.task = options.task;
   how.p = options.p != 0 ? options.p : options.online ? kOnlineRatio : kBatchRatio;
+  how.time = utc_time();
+  std::unique_ptr<LessonImagesWriter> kept;
+  if (state_->history) kept = state_->history->new_images();
 
   TrainingSetBuilder set(memory.dimension(), limit / 2);
   Clock::time_point start = Clock::now();
@@ -214,6 +293,7 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
     report.patches += image.patches->vectors.rows();
     ++report.learned;
     if (hashes.insert(hash_of(image.patches->vectors.view())).second) ++report.different;
+    if (kept) kept->append(image.bytes);
     if (options.online) {
       waiting.push_back(std::move(*image.patches));
     } else {
@@ -253,6 +333,13 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
     how.progress = part_of(options.progress, kExtractShare, 1.0);
     learn_task(memory, set.view(), how, compute);
   }
+  Lesson lesson;
+  lesson.task = options.task;
+  lesson.who = options.who;
+  lesson.time = how.time;
+  lesson.batch = !options.online;
+  lesson.p = options.p;
+  state_->write_down(lesson, report.learned, std::move(kept));
   report.sample_seconds += seconds_since(start);
   return report;
 }
@@ -262,7 +349,17 @@ void Detector::learn_online(const Image& image, const LearnOptions& options, Com
   LearnHow how;
   how.task = options.task;
   how.p = options.p != 0 ? options.p : kOnlineRatio;
+  how.time = utc_time();
+  std::unique_ptr<LessonImagesWriter> kept;
+  if (state_->history) kept = state_->history->new_images();
+  if (kept) kept->append(encode_png(image));
   learn_next(state_->memory, patches, how, true, compute);
+  Lesson lesson;
+  lesson.task = options.task;
+  lesson.who = options.who;
+  lesson.time = how.time;
+  lesson.p = options.p;
+  state_->write_down(lesson, 1, std::move(kept));
 }
 
 Inspection Detector::inspect(const Image& image, const InspectOptions& options,

@@ -4,7 +4,9 @@
 
 #include <atomic>
 
+#include "base/file.h"
 #include "contcore/error.h"
+#include "contcore/image.h"
 #include "detector/in_order.h"
 
 namespace contcore {
@@ -14,7 +16,8 @@ Extracted extract_file(const Extractor& extractor, const std::string& file) {
   Compute one(1);
   Extracted image;
   try {
-    const Image read = read_image(file);
+    image.bytes = read_whole(file, "an image", ImageLimits().bytes);
+    const Image read = decode_image(image.bytes, file);
     image.patches = about_file(file, [&] { return extractor.extract(read, one); });
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kInput) throw;

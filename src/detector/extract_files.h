@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@ namespace contcore {
 /// What an image gave: its patches, or why it has none.
 struct Extracted {
   std::optional<Patches> patches;
+  std::vector<std::uint8_t> bytes;  ///< of the file
   std::string error;
 };
 

@@ -24,6 +24,9 @@ namespace contcore {
 inline constexpr double kBatchRatio = 0.01;
 inline constexpr double kOnlineRatio = 0.1;
 
+/// Bytes of features that stay in memory, unless others are asked for; beyond, they go to disk.
+inline constexpr std::size_t kFeaturesInMemory = std::size_t{512} << 20;
+
 struct TrainingImage {
   std::size_t end = 0;  ///< the row behind its patches
   PatchGrid grid;

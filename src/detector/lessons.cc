@@ -32,8 +32,38 @@ SetThreshold read_set(const LessonJson& head) {
 
 }  // namespace
 
+const char* Lesson::kind() const {
+  if (batch) return "batch";
+  if (threshold) return "threshold";
+  if (!rename_to.empty()) return "rename";
+  return inspection != 0 ? "feedback" : "online";
+}
+
+LessonEntry entry_of(const Lesson& lesson, std::uint64_t images) {
+  LessonEntry entry;
+  entry.id = lesson.id;
+  entry.kind = lesson.kind();
+  entry.task = lesson.task;
+  entry.to = lesson.rename_to;
+  entry.time = lesson.time;
+  entry.who = lesson.who;
+  entry.images = images;
+  entry.inspection = lesson.inspection;
+  entry.bytes = lesson.image.size();
+  Lesson without = lesson;
+  without.image = {};
+  entry.head = as_record(without);
+  entry.head.pop_back();
+  return entry;
+}
+
 std::string as_record(const Lesson& lesson) {
   LessonJson head = {{"task", lesson.task}, {"time", lesson.time}};
+  if (lesson.id != 0) head["id"] = lesson.id;
+  if (!lesson.who.empty()) head["who"] = lesson.who;
+  if (!lesson.rename_to.empty()) head["to"] = lesson.rename_to;
+  if (lesson.batch) head["batch"] = true;
+  if (lesson.p != 0) head["p"] = lesson.p;
   if (!lesson.calibrates) head["hold_out"] = false;  // the word of the first version
   if (lesson.inspection != 0) head["inspection"] = lesson.inspection;
   if (lesson.threshold) {
@@ -57,6 +87,11 @@ Lesson read_lesson(std::string_view record, const std::string& path) {
     const LessonJson head = LessonJson::parse(record.substr(0, end));
     lesson.task = head.at("task").get<std::string>();
     lesson.time = head.at("time").get<std::string>();
+    lesson.id = head.value("id", LessonId{0});
+    lesson.who = head.value("who", "");
+    lesson.rename_to = head.value("to", "");
+    lesson.batch = head.value("batch", false);
+    lesson.p = head.value("p", 0.0);
     lesson.calibrates = head.value("hold_out", true);
     lesson.inspection = head.value("inspection", std::int64_t{0});
     if (head.contains("threshold")) lesson.threshold = read_set(head["threshold"]);
@@ -68,6 +103,14 @@ Lesson read_lesson(std::string_view record, const std::string& path) {
 }
 
 void check_lesson(const Memory& memory, const Lesson& lesson) {
+  if (!lesson.rename_to.empty()) {
+    memory.fresh().check_task(lesson.rename_to);
+    if (memory.find_task(lesson.task) && !memory.find_task(lesson.rename_to)) return;
+    throw Error(Error::Kind::kUsage,
+                fmt::format("task '{}' cannot be called '{}': it is not there, or there is one of "
+                            "that name",
+                            lesson.task, lesson.rename_to));
+  }
   if (!lesson.threshold) return memory.check_task(lesson.task);
   if (!memory.find_task(lesson.task) || !is_threshold(*lesson.threshold)) {
     throw Error(Error::Kind::kUsage, fmt::format("task '{}': is not there, or cannot have this "
@@ -78,9 +121,10 @@ void check_lesson(const Memory& memory, const Lesson& lesson) {
 
 void take_lesson(Memory& memory, const Lesson& lesson, const Patches& patches, Compute& compute) {
   if (lesson.threshold) return memory.set_threshold(lesson.task, *lesson.threshold);
+  if (!lesson.rename_to.empty()) return memory.rename_task(lesson.task, lesson.rename_to);
   LearnHow how;
   how.task = lesson.task;
-  how.p = kOnlineRatio;
+  how.p = lesson.p != 0 ? lesson.p : kOnlineRatio;
   how.time = lesson.time;
   learn_next(memory, patches, how, lesson.calibrates, compute);
 }
@@ -96,7 +140,7 @@ Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<st
       compute, records.size(), compute.threads().count(),
       [&](std::size_t i, std::size_t) {
         Read made{read_lesson(records[i], path), {}};
-        if (made.lesson.threshold) return made;
+        if (!made.lesson.has_image()) return made;
         const auto* bytes = reinterpret_cast<const std::uint8_t*>(made.lesson.image.data());
         Compute alone(1);
         try {
@@ -116,9 +160,11 @@ Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<st
       [&](std::size_t, Read& made) {
         Compute alone(1);  // the crew is at work on the next ones
         // Refused rather than left out: an earlier version may have taken such a name.
-        if (!made.lesson.threshold) memory.check_task(made.lesson.task);
+        if (made.lesson.has_image()) memory.check_task(made.lesson.task);
+        result.taken.push_back(false);
         try {
           take_lesson(memory, made.lesson, made.patches, alone);
+          result.taken.back() = true;
           if (made.lesson.inspection != 0) {
             result.good.emplace_back(made.lesson.inspection, made.lesson.time);
           }
@@ -129,6 +175,32 @@ Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<st
         }
       });
   return result;
+}
+
+std::unique_ptr<LessonImagesWriter> images_of_lesson(History& history, const Lesson& lesson) {
+  if (!lesson.has_image()) return nullptr;
+  auto images = history.new_images();
+  if (images) {
+    images->append(
+        {reinterpret_cast<const std::uint8_t*>(lesson.image.data()), lesson.image.size()});
+  }
+  return images;
+}
+
+void write_down_records(History& history, LessonSet& lessons,
+                        const std::vector<std::string>& records, const Replayed& replayed,
+                        const std::string& path) {
+  if (!history.is_kept()) return;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (!replayed.taken[i]) continue;
+    const Lesson lesson = read_lesson(records[i], path);
+    if (history.find(lesson.id) == nullptr) {
+      lessons.add(history.add(entry_of(lesson, lesson.has_image() ? 1 : 0),
+                              images_of_lesson(history, lesson)));
+    } else {
+      lessons.add(lesson.id);
+    }
+  }
 }
 
 }  // namespace contcore

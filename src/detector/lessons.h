@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,19 +14,33 @@
 #include "contcore/compute.h"
 #include "contcore/extractor.h"
 #include "contcore/memory.h"
+#include "memory/history.h"
+#include "memory/lesson_set.h"
 
 namespace contcore {
 
-/// An image that is learned, or a threshold that is set. In the journal it is a line of JSON and
-/// the image's bytes.
+/// An image that is learned, a threshold that is set, a task that gets another name; or many images
+/// at once, which are in no journal. There it is a line of JSON, the head, and the image's bytes.
 struct Lesson {
+  LessonId id = 0;  ///< 0: of a version that did not number them
+  std::string who;  ///< taught it; may be empty
   std::string task;
   std::string time;
   std::string_view image;                 ///< as it came
   bool calibrates = true;                 ///< what it scores before it is learned
   std::int64_t inspection = 0;            ///< that a person called good; 0: none
   std::optional<SetThreshold> threshold;  ///< set; there is no image then
+  std::string rename_to;                  ///< the task's new name; the same
+  bool batch = false;                     ///< all images at once
+  double p = 0;                           ///< part that expansion takes; 0: as usual
+
+  bool has_image() const { return !threshold && rename_to.empty(); }
+  /// TaughtLesson::kind
+  const char* kind() const;
 };
+
+/// How it stands in the list of lessons.
+LessonEntry entry_of(const Lesson& lesson, std::uint64_t images);
 
 std::string as_record(const Lesson& lesson);
 
@@ -43,10 +58,20 @@ void take_lesson(Memory& memory, const Lesson& lesson, const Patches& patches, C
 /// left out and counted. Throws Error for one that this version cannot read.
 struct Replayed {
   std::size_t unusable = 0;
+  std::vector<bool> taken;  ///< each record
   /// Inspections that were called good, and when.
   std::vector<std::pair<std::int64_t, std::string>> good;
 };
 Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<std::string>& records,
                 const std::string& path, Compute& compute);
+
+/// A file of the lesson's image, for the list; none where it has no image or none are kept.
+std::unique_ptr<LessonImagesWriter> images_of_lesson(History& history, const Lesson& lesson);
+
+/// Adds the records of a journal that were taken up to the list of lessons, with their images.
+/// Throws Error (kInput) when these cannot be kept.
+void write_down_records(History& history, LessonSet& lessons,
+                        const std::vector<std::string>& records, const Replayed& replayed,
+                        const std::string& path);
 
 }  // namespace contcore

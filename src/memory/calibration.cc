@@ -163,6 +163,11 @@ std::size_t TaskCalibration::image_bytes() const {
   return all;
 }
 
+std::size_t TaskCalibration::most_bytes(std::size_t dimension, std::size_t number) {
+  return Calibration::kMostImages * (kImageBytes + 4 * kMostLevels) +
+         Calibration::kMostMeans * dimension * number + Calibration::kMostLearned * kHashBytes;
+}
+
 std::size_t TaskCalibration::bytes(std::size_t number) const {
   std::size_t all = image_bytes();
   for (const std::vector<float>& mean : means) all += number * mean.size();

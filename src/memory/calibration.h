@@ -77,6 +77,8 @@ struct TaskCalibration {
   /// with fewer vectors. Empty otherwise.
   std::vector<Vectors> patches;
 
+  /// The most that one task's can take in a file.
+  static std::size_t most_bytes(std::size_t dimension, std::size_t number);
   /// In a file, with so many bytes for a number of a mean.
   std::size_t bytes(std::size_t number) const;
   std::size_t image_bytes() const;

@@ -20,11 +20,11 @@ namespace {
 // Then no vector is too far from any mean of others to be searched for.
 constexpr float kMostSquaredNorm = kLargestSquaredNorm / 4 * 0.999F;
 
-std::string utc_now() {
+}  // namespace
+
+std::string utc_time() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
-
-}  // namespace
 
 std::int32_t Contents::add_task(const std::string& name) {
   for (std::size_t t = 0; t < tasks.size(); ++t) {
@@ -74,7 +74,7 @@ void remember(TaskRecord& record, const LearnHow& how, std::size_t patches, std:
   record.picked += picked;
   if (std::isfinite(epsilon)) record.epsilon = std::max(record.epsilon, epsilon);
   record.epsilon_hat = std::max(record.epsilon_hat, epsilon_hat);
-  record.learned = how.time.empty() ? utc_now() : how.time;
+  record.learned = how.time.empty() ? utc_time() : how.time;
 }
 
 float bound(double distance, std::size_t dimension) {

@@ -55,6 +55,9 @@ std::size_t picks_of(double p, std::size_t rows);
 /// Hands the distances of an image to LearnHow::before, given their squares.
 void report_distances(const LearnHow& how, std::vector<float> squared);
 
+/// Now, as TaskRecord::learned has it.
+std::string utc_time();
+
 /// Adds a learning to a task's record.
 void remember(TaskRecord& record, const LearnHow& how, std::size_t patches, std::size_t picked,
               float epsilon, float epsilon_hat);

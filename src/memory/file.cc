@@ -391,12 +391,13 @@ Calibration read_former_calibration(const Reader& reader, std::size_t dimension,
 
 }  // namespace
 
-std::string Memory::save(const std::string& path, const std::string& journal) const {
+std::string Memory::save(const std::string& path, const std::string& journal,
+                         const std::function<void(const std::string&)>& before) const {
   if (state_->calibration.has_patches()) {
     Compute alone(1);
     const Memory same = copy();
     same.state_->score_kept_patches(alone);
-    return same.save(path, journal);
+    return same.save(path, journal, before);
   }
   const std::size_t n = size();
   const std::size_t d = dimension();
@@ -418,12 +419,14 @@ std::string Memory::save(const std::string& path, const std::string& journal) co
   for (const auto& [key, value] : source) text[std::string(kSource) + key] = value;
   // Whatever is wrong with it, the last good file is still there then.
   const auto read_back = [&](const std::string& written) {
+    Saved saved;
     try {
-      open(written);
+      open(written, &saved);
     } catch (const Error& error) {
       refuse(path, fmt::format("what was written cannot be read back, so the file is as before: {}",
                                error.what()));
     }
+    if (before) before(saved.checksum);
   };
   const TensorView vectors =
       scalar() == Scalar::kUint8

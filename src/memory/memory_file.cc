@@ -40,7 +40,7 @@ SavedMemory open_saved(const std::string& path) {
   for (int tries = 1;; ++tries) {
     const FileIdentity before(path);
     Memory::Saved saved;
-    SavedMemory opened{Memory::open(path, &saved), {}, applied_mark(saved, path)};
+    SavedMemory opened{Memory::open(path, &saved), {}, applied_mark(saved, path), saved.checksum};
     JournalRecords found;
     try {
       found = read_journal(journal_of(path), journal_parent(saved.checksum), opened.applied);
@@ -75,13 +75,14 @@ Memory MemoryFile::open() {
   return memory;
 }
 
-void MemoryFile::save(const Memory& memory, const std::optional<JournalMark>& applied) {
-  const FileIdentity before(path_);
+void MemoryFile::save(const Memory& memory, const std::optional<JournalMark>& applied,
+                      const std::function<void(const std::string&)>& before) {
+  const FileIdentity old(path_);
   try {
-    checksum_ = memory.save(path_, applied ? applied->text() : "");
+    checksum_ = memory.save(path_, applied ? applied->text() : "", before);
   } catch (...) {
     // It may have failed after the new file took its place.
-    is_ahead_ = is_ahead_ || FileIdentity(path_) != before;
+    is_ahead_ = is_ahead_ || FileIdentity(path_) != old;
     if (is_ahead_) checksum_ = checksum_of(path_);
     identity_ = FileIdentity(path_);
     throw;

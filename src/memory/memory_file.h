@@ -2,6 +2,7 @@
 // for the one who writes.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct SavedMemory {
   std::vector<std::string> records;
   /// What of the journal will be in the memory when it has taken the records up.
   std::optional<JournalMark> applied;
+  std::string checksum;  ///< of the file
 };
 
 /// Also while a service goes on writing both. Throws Error as Memory::open and read_journal.
@@ -38,12 +40,15 @@ class MemoryFile {
   Memory open();
   /// What the file says it has of the journal, as it was opened.
   const std::optional<JournalMark>& applied() const { return applied_; }
+  const std::string& checksum() const { return checksum_; }
   /// What a journal of this file, as it was opened or saved last, is begun with.
   JournalParent parent() const { return journal_parent(checksum_); }
 
   /// Replaces the file whole or not at all; `applied` is what of the journal is in the memory.
   /// Throws Error as Memory::save.
-  void save(const Memory& memory, const std::optional<JournalMark>& applied);
+  /// `before` as there.
+  void save(const Memory& memory, const std::optional<JournalMark>& applied,
+            const std::function<void(const std::string& checksum)>& before = {});
 
   /// Whether somebody has put another file in its place meanwhile, in spite of the lock.
   bool is_replaced() const;

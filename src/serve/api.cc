@@ -18,6 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kJsonBytes = 16 << 10;
+constexpr std::size_t kForgetBytes = 1 << 20;  // many names
 constexpr std::size_t kQueryQueue = 512;
 constexpr std::size_t kLearnerQueue = 64;
 // Learning stands back behind inspections: a tenth of a core's time while both cores are busy.
@@ -58,6 +59,7 @@ Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store)
   take_over_thresholds();
   try {
     store_good();
+    store_.taken_back(live_.taken_back());
   } catch (const Error& error) {
     if (options_.note) options_.note(error.what());  // before the journal is begun anew it must
   }
@@ -128,6 +130,11 @@ std::vector<Api::Route> Api::routes(std::size_t image) {
       {"GET", {v1, "jobs"}, &Api::jobs, kQuery, look, 0},
       {"GET", {v1, "jobs", any}, &Api::job, kQuery, look, 0},
       {"DELETE", {v1, "jobs", any}, &Api::cancel_job, kQuery, learn, kJsonBytes},
+      {"GET", {v1, "lessons"}, &Api::lessons, kQuery, look, 0},
+      {"POST", {v1, "lessons", "forget"}, &Api::forget, kLearner, learn, kForgetBytes},
+      {"GET", {v1, "versions"}, &Api::versions, kQuery, look, 0},
+      {"POST", {v1, "versions", any, "restore"}, &Api::restore, kLearner, Role::kAdmin, kJsonBytes},
+      {"PUT", {v1, "tasks", any}, &Api::rename_task, kLearner, Role::kAdmin, kJsonBytes},
       {"GET", {any}, &Api::page, kQuery, open, 0},
   };
 }

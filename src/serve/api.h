@@ -107,6 +107,11 @@ class Api {
   HttpResponse jobs(const HttpRequest&, const Params&, Compute&);
   HttpResponse job(const HttpRequest&, const Params&, Compute&);
   HttpResponse cancel_job(const HttpRequest&, const Params&, Compute&);
+  HttpResponse lessons(const HttpRequest&, const Params&, Compute&);
+  HttpResponse forget(const HttpRequest&, const Params&, Compute&);
+  HttpResponse versions(const HttpRequest&, const Params&, Compute&);
+  HttpResponse restore(const HttpRequest&, const Params&, Compute&);
+  HttpResponse rename_task(const HttpRequest&, const Params&, Compute&);
 
   Patches extract(const Image& picture, Compute& compute) const;
   /// Its id is 0 when it could not be kept.
@@ -120,6 +125,10 @@ class Api {
   std::string product_of(const std::string& station, const std::string& task) const;
   void learn(const Lesson& lesson, Compute& compute);
   void take(const Lesson& lesson, const Patches& patches, Compute& compute);
+  std::string who(const HttpRequest& request) const;
+  Forgotten take_back(const Forget& what, Compute& compute);
+  void change_memory(const std::function<void()>& change);
+  void follow_lessons();
   void note_good(std::int64_t id, const std::string& time);
   void store_good();
   void take_over_thresholds();

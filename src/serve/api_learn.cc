@@ -152,6 +152,7 @@ HttpResponse Api::learn_image(const HttpRequest& request, const Params& params, 
   const std::string& name = task_name(params[0], *live_.memory());
   Lesson lesson;
   lesson.task = name;
+  lesson.who = who(request);
   lesson.image = image_of(request);
   learn(lesson, compute);
   const auto memory = live_.memory();
@@ -167,6 +168,10 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
     throw Refusal{400, "a label is \"good\", \"defect\" or \"\""};
   }
   const StoredInspection row = stored(params);
+  // What it was learned as is not so.
+  if (label != "good" && row.learned) {
+    if (const LessonId lesson = live_.lesson_of(row.id)) take_back({{lesson}, {}}, compute);
+  }
   if (label == "good" && !row.learned) {
     const auto kept = store_.image(row.id);
     if (!kept) throw Refusal{409, "its image is not kept any more, so it cannot be learned"};
@@ -174,6 +179,7 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
     Lesson lesson;
     lesson.task = row.task;
     lesson.image = kept->bytes;
+    lesson.who = who(request);
     lesson.calibrates = false;  // it was a false alarm, or it would not be taught: no yardstick
     lesson.inspection = row.id;
     learn(lesson, compute);
@@ -202,6 +208,7 @@ HttpResponse Api::create_job(const HttpRequest& request, const Params& /*params*
                   "too many jobs receive images already; one of them gives way when nothing "
                   "has come for it for half a minute"};
   }
+  job->write_down(who(request), live_.new_images());
   HttpResponse response = json_response(201, as_json(job->state()));
   response.headers.emplace_back("Location", fmt::format("/v1/jobs/{}", job->state().id));
   return response;
@@ -212,15 +219,18 @@ HttpResponse Api::job_image(const HttpRequest& request, const Params& params, Co
   if (!job->untouched()) throw no_more(*job, kNoMoreImages);
   job->touch();
   Image picture;
+  std::string_view bytes;
   try {
-    picture = decode(image_of(request));
+    bytes = image_of(request);
+    picture = decode(bytes);
   } catch (const Refusal&) {
     job->skip();
     throw;
   }
   const Patches patches = extract(picture, compute);
   try {
-    if (!job->take(patches)) throw no_more(*job, kNoMoreImages);
+    const std::span as_came(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+    if (!job->take(patches, as_came)) throw no_more(*job, kNoMoreImages);
   } catch (const Error& error) {
     throw Refusal{507, fmt::format("the job has failed: {}", error.what())};
   }

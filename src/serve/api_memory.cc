@@ -214,6 +214,7 @@ HttpResponse Api::set_threshold(const HttpRequest& request, const Params& params
   index_of(*live_.memory(), params[0]);
   Lesson lesson;
   lesson.task = params[0];
+  lesson.who = who(request);
   lesson.threshold = set;
   take(lesson, {}, compute);
   promises_.begin_anew(params[0]);

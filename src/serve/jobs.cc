@@ -14,21 +14,21 @@ namespace {
 
 constexpr std::size_t kMostJobs = 100;
 constexpr std::size_t kMostImages = 20000;
-constexpr std::size_t kInMemory = std::size_t{512} << 20;  // bytes of features; beyond: on disk
 
 }  // namespace
 
 std::size_t memory_for_jobs() {
   const long pages = ::sysconf(_SC_PHYS_PAGES);
   const long page = ::sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || page <= 0) return kInMemory;
-  return std::min(kInMemory, static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) / 8);
+  if (pages <= 0 || page <= 0) return kFeaturesInMemory;
+  return std::min(kFeaturesInMemory,
+                  static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) / 8);
 }
 
 Job::Job(std::uint64_t id, std::string task, std::size_t dimension,
          std::shared_ptr<FeatureRoom> room, JobClock now)
     : now_(std::move(now)),
-      set_(std::make_unique<TrainingSetBuilder>(dimension, kInMemory, room)),
+      set_(std::make_unique<TrainingSetBuilder>(dimension, kFeaturesInMemory, room)),
       touched_(now_()) {
   state_.id = id;
   state_.task = std::move(task);
@@ -36,16 +36,23 @@ Job::Job(std::uint64_t id, std::string task, std::size_t dimension,
   state_.created = utc_now();
 }
 
+void Job::write_down(std::string who, std::unique_ptr<LessonImagesWriter> images) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  who_ = std::move(who);
+  images_ = std::move(images);
+}
+
 JobState Job::state() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return state_;
 }
 
-bool Job::take(const Patches& patches) {
+bool Job::take(const Patches& patches, std::span<const std::uint8_t> image) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (state_.state != "receiving" || state_.received >= kMostImages) return false;
   try {
     set_->add(patches);
+    if (images_) images_->append(image);
   } catch (const Error& error) {
     end_locked("failed", error.what());
     throw;
@@ -124,6 +131,7 @@ void Job::end_locked(const std::string& state, const std::string& error) {
   state_.finished = utc_now();
   if (state == "done") state_.progress = 1;
   set_.reset();
+  images_.reset();
 }
 
 std::optional<std::string> Job::learn(LiveMemory& live, Compute& compute) {
@@ -134,7 +142,7 @@ std::optional<std::string> Job::learn(LiveMemory& live, Compute& compute) {
   };
   try {
     if (stop_) throw Error(Error::Kind::kCancelled, "stopped");
-    live.learn_batch(set_->view(), state().task, compute, progress);
+    live.learn_batch(set_->view(), state().task, compute, progress, {who_, std::move(images_)});
     end("done", "");
   } catch (const Error& error) {
     const bool cancelled = error.kind() == Error::Kind::kCancelled;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,12 +54,16 @@ class Job {
   Job(std::uint64_t id, std::string task, std::size_t dimension, std::shared_ptr<FeatureRoom> room,
       JobClock now);
 
+  /// Who teaches it, and where its images are kept so that it can be taken back; none: they are
+  /// not.
+  void write_down(std::string who, std::unique_ptr<LessonImagesWriter> images);
+
   JobState state() const;
 
   /// An image's patches. False when the job does not receive any more, or
   /// has as many as it may. Throws Error (kInput) when there is no room for them: the job has then
   /// failed, and all that it had is free.
-  bool take(const Patches& patches);
+  bool take(const Patches& patches, std::span<const std::uint8_t> image = {});
   void skip();
   /// Its client is still there.
   void touch();
@@ -90,6 +95,8 @@ class Job {
   JobState state_;
   std::atomic<bool> stop_ = false;
   std::unique_ptr<TrainingSetBuilder> set_;
+  std::string who_;
+  std::unique_ptr<LessonImagesWriter> images_;
   std::chrono::steady_clock::time_point touched_;
 };
 

@@ -29,6 +29,8 @@
 #include "contcore/progress.h"
 #include "detector/learning.h"
 #include "detector/lessons.h"
+#include "detector/relearn.h"
+#include "memory/history.h"
 #include "memory/journal.h"
 #include "memory/memory_file.h"
 
@@ -38,6 +40,7 @@ struct LiveMemoryOptions {
   std::string path;          ///< the file; made if it is not there
   std::string backbone;      ///< where the backbone is, if not where the memory says
   DetectorOptions settings;  ///< of a new memory
+  HistoryLimits kept;        ///< of its lessons and versions
 };
 
 /// Learning calls are for one thread at a time, the others for any.
@@ -63,16 +66,41 @@ class LiveMemory {
   const std::string& remark() const { return remark_; }
 
   /// Takes a lesson; its time is now, and `patches` are its image's. On disk and published when it
-  /// returns. The memory is as before if this throws: kInput when
+  /// returns its number. The memory is as before if this throws: kInput when
   /// the disk does not take it or the memory has no room for another task, kUsage as
   /// Memory::set_threshold.
-  void take(Lesson lesson, const Patches& patches, Compute& compute);
+  LessonId take(Lesson lesson, const Patches& patches, Compute& compute);
 
   /// Learns a batch. Saved and published when it returns. Throws
   /// as Memory::learn, and Error (kInput) when it cannot be saved (also because another file has
   /// taken the memory's place, which is not overwritten): the memory is as before.
+  /// For the list of lessons: who teaches it, and the images of the set as they came, if they are
+  /// kept.
+  struct Batch {
+    std::string who;
+    std::unique_ptr<LessonImagesWriter> images;
+  };
   void learn_batch(const TrainingSet& set, const std::string& task, Compute& compute,
-                   const Progress& progress);
+                   const Progress& progress, Batch batch = {});
+  /// For the images of a batch that comes; none where lessons are not kept. For any thread.
+  std::unique_ptr<LessonImagesWriter> new_images();
+
+  /// Takes lessons back. Saved and published when it returns. Throws as plan_forget() and
+  /// carry_out(), and as learn_batch(): the memory is as before.
+  Forgotten forget(const Forget& what, Compute& compute, const Progress& progress = {});
+  /// Goes back to a version; the same.
+  void restore(std::uint64_t version, Compute& compute);
+  /// Throw what these would, as far as that is known before they begin.
+  void check_forget(const Forget& what) const;
+  void check_restore(std::uint64_t version) const;
+
+  // For any thread.
+  std::vector<TaughtLesson> lessons() const;
+  std::vector<MemoryVersion> versions() const;
+  /// The lesson that an inspection is learned by; 0: none.
+  LessonId lesson_of(std::int64_t inspection) const;
+  /// Inspections that were learned, and are not any more.
+  std::vector<std::int64_t> taken_back() const;
 
   /// Images learned since the memory was last saved.
   std::size_t unsaved() const { return unsaved_; }
@@ -87,10 +115,15 @@ class LiveMemory {
     std::size_t readers = 0;
   };
   using Update = std::function<void(Memory&, Compute&)>;
+  void open_journal(Compute& compute);
+  void add_remark(const std::string& text);
+  LessonId write_down(const Lesson& lesson);
   void publish(const Update& update, Compute& compute);
   void publish_whole(std::shared_ptr<Buffer> buffer, std::shared_ptr<Buffer> twin);
   void catch_up(Compute& compute);
-  void save(const Memory& memory);
+  void save(const Memory& memory, const LessonSet& lessons);
+  void replace(Taught next, LessonId added, Compute& compute);
+  void keep_images_of_journal();
   void begin_journal();
 
   MemoryFile file_;
@@ -101,6 +134,10 @@ class LiveMemory {
   std::shared_ptr<Buffer> back_;  // none after an update failed: it is copied anew
   std::vector<Update> behind_;    // updates that the back has not seen
   std::unique_ptr<Journal> journal_;
+  std::vector<LessonId> in_journal_;  // the lessons of its records; 0: not to be kept
+  mutable std::mutex history_mutex_;  // of what follows, which the learning thread alone changes
+  History history_;
+  LessonSet lessons_;  // that the front has
   std::function<void()> before_checkpoint_;
   std::vector<std::pair<std::int64_t, std::string>> good_;
   std::string remark_;

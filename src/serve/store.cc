@@ -518,6 +518,41 @@ void Store::called_good(const std::map<std::int64_t, CalledGood>& inspections) {
   state_->flush(std::move(lock));
 }
 
+void Store::taken_back(std::span<const std::int64_t> inspections) {
+  auto lock = state_->enter();
+  state_->check_place();
+  state_->transaction.change(0, 0, [&] {
+    for (const std::int64_t id : inspections) {
+      state_->find.bind(1, id);
+      {
+        const ResetGuard reset(state_->find);
+        if (!state_->find.step(kReading) || !read_row(state_->find).learned) continue;
+      }
+      state_->set_feedback(id, "", "");
+      state_->set_learned.bind(1, id);
+      state_->set_learned.bind(2, std::int64_t{0});
+      state_->set_learned.run("noting what was taken back");
+    }
+  });
+  state_->flush(std::move(lock));
+}
+
+void Store::rename_task(std::string_view from, std::string_view to) {
+  const std::string names[] = {valid_utf8(from), valid_utf8(to)};
+  auto lock = state_->enter();
+  state_->check_place();
+  state_->transaction.change(0, 0, [&] {
+    for (const char* table : {"inspection", "sample"}) {
+      Statement rename(state_->db.get(), state_->path,
+                       fmt::format("UPDATE OR REPLACE {} SET task = ?2 WHERE task = ?1", table));
+      rename.bind(1, names[0]);
+      rename.bind(2, names[1]);
+      rename.run("renaming a task");
+    }
+  });
+  state_->flush(std::move(lock));
+}
+
 void Store::learned_up_to(std::uint64_t images) {
   const auto lock = state_->enter();
   state_->transaction.change(0, 0, [&] {

@@ -175,6 +175,10 @@ class Store {
     std::uint64_t images = 0;  ///< the memory had learned when it had this one
   };
   void called_good(const std::map<std::int64_t, CalledGood>& inspections);
+  /// Notes that the memory has not learned from these (any more): their feedback is taken back.
+  void taken_back(std::span<const std::int64_t> inspections);
+  /// Inspections of a task are found under its new name.
+  void rename_task(std::string_view from, std::string_view to);
   /// The memory has learned so many images: what was learned after that (an older copy was put
   /// back) it does not know, and can be taught again.
   void learned_up_to(std::uint64_t images);

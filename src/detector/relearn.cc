@@ -1,0 +1,338 @@
+#include "detector/relearn.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "contcore/error.h"
+#include "contcore/image.h"
+#include "detector/in_order.h"
+#include "detector/learning.h"
+#include "detector/lessons.h"
+#include "memory/lesson_images.h"
+
+namespace contcore {
+namespace {
+
+constexpr std::size_t kImagesHeld = 32;  // as they came, while they are extracted
+
+// The lessons of a memory, by the task they are of now.
+using LessonsOfTasks = std::map<std::string, std::vector<const LessonEntry*>>;
+
+LessonsOfTasks lessons_of_tasks(const History& history, const LessonSet& lessons) {
+  LessonsOfTasks result;
+  for (const LessonEntry& lesson : history.lessons()) {
+    if (!lessons.contains(lesson.id) || lesson.is_found()) continue;
+    result[history.name_now(lesson, lessons)].push_back(&lesson);
+  }
+  return result;
+}
+
+// Whether the task has learned from nothing else.
+bool are_all_of(const std::vector<const LessonEntry*>& lessons, const Memory& memory,
+                const std::string& task) {
+  std::uint64_t images = 0;
+  for (const LessonEntry* lesson : lessons) images += lesson->images;
+  const auto known = memory.find_task(task);
+  return known && memory.tasks()[*known].images == images;
+}
+
+// Where a memory with these lessons can begin so that the fewest are taken again: the last version
+// that has the first of them and no others. 0: with nothing.
+struct Beginning {
+  std::uint64_t version = 0;
+  LessonId last = 0;
+};
+
+std::vector<Beginning> beginnings(const History& history, const LessonSet& wanted) {
+  std::vector<Beginning> result = {{}};
+  for (const KnownFile& version : history.versions()) {
+    const LessonId last = version.lessons.last();
+    if (version.lessons == wanted.up_to(last)) result.push_back({version.id, last});
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [](const Beginning& a, const Beginning& b) { return a.last < b.last; });
+  return result;
+}
+
+// The last of these that cannot be taken again; 0: all can.
+LessonId last_unrepeatable(const History& history, const LessonSet& lessons, LessonId but) {
+  for (auto id = lessons.ids().rbegin(); id != lessons.ids().rend(); ++id) {
+    const LessonEntry* lesson = history.find(*id);
+    if (*id != but && (lesson == nullptr || !lesson->can_be_repeated())) return *id;
+  }
+  return 0;
+}
+
+std::string why_not(const History& history, LessonId id) {
+  const LessonEntry* lesson = history.find(id);
+  if (lesson != nullptr && lesson->is_found()) {
+    return "it is part of the memory as it was found when its lessons were first written down, or "
+           "no version from before is kept";
+  }
+  return fmt::format(
+      "lesson {}, which came after the last version kept from before, cannot be "
+      "taken again: its images are not kept any more",
+      id);
+}
+
+LessonSet chosen_lessons(const History& history, const LessonSet& lessons, const Forget& what) {
+  std::vector<LessonId> ids;
+  for (const LessonId id : what.lessons) {
+    const LessonEntry* lesson = history.find(id);
+    if (lesson == nullptr) {
+      throw Error(Error::Kind::kUsage, fmt::format("there is no lesson {} in the list", id));
+    }
+    if (!history.has(lessons, id)) {
+      throw Error(Error::Kind::kUsage, fmt::format("lesson {} was taken back already", id));
+    }
+    if (!lessons.contains(id) || lesson->is_found()) {
+      throw Error(Error::Kind::kInput,
+                  fmt::format("lesson {} cannot be taken back: it is part of the memory as it was "
+                              "found; forget its task, or restore a version from before",
+                              id));
+    }
+    ids.push_back(id);
+  }
+  return LessonSet(std::move(ids));
+}
+
+}  // namespace
+
+Forgetting plan_forget(const History& history, const Memory& memory, const LessonSet& lessons,
+                       const Forget& what) {
+  Forgetting plan;
+  plan.lessons = chosen_lessons(history, lessons, what);
+  const LessonsOfTasks of_tasks = lessons_of_tasks(history, lessons);
+  std::set<std::string> gone;
+  bool has_more = false;  // something of a task that is in no lesson of the list
+  for (const std::string& task : what.tasks) {
+    if (!memory.find_task(task)) {
+      throw Error(Error::Kind::kUsage, fmt::format("there is no task '{}' in this memory", task));
+    }
+    const auto own = of_tasks.find(task);
+    const auto some = own == of_tasks.end() ? std::vector<const LessonEntry*>() : own->second;
+    for (const LessonEntry* lesson : some) plan.lessons.add(lesson->id);
+    has_more = has_more || !are_all_of(some, memory, task);
+    gone.insert(task);
+  }
+  if (plan.lessons.empty() && gone.empty()) {
+    throw Error(Error::Kind::kUsage, "name a lesson or a task to forget");
+  }
+  LessonSet rest = plan.lessons;
+  for (const auto& [task, own] : of_tasks) {
+    LessonSet of_task;
+    for (const LessonEntry* lesson : own) of_task.add(lesson->id);
+    const bool all = of_task.without(plan.lessons).empty();
+    if (gone.contains(task) || (all && are_all_of(own, memory, task))) {
+      gone.insert(task);
+      rest = rest.without(of_task);
+    }
+  }
+  plan.wanted = lessons.without(plan.lessons);
+  // Tasks that never gave way to each other are what they would be alone.
+  const bool whole_tasks = rest.empty();
+  if (whole_tasks && memory.tasks_are_apart()) {
+    plan.drop.assign(gone.begin(), gone.end());
+    plan.is_new_beginning = has_more;
+    return plan;
+  }
+  const Beginning from = beginnings(history, plan.wanted).back();
+  const LessonId missing = has_more ? lessons.last() : [&] {
+    const LessonId last = last_unrepeatable(history, plan.wanted, 0);
+    return last > from.last ? last : 0;
+  }();
+  if (missing == 0) {
+    plan.version = from.version;
+    return plan;
+  }
+  if (!what.exact && whole_tasks) {
+    plan.drop.assign(gone.begin(), gone.end());
+    plan.exact = false;
+    plan.is_new_beginning = true;
+    return plan;
+  }
+  throw Error(Error::Kind::kInput,
+              fmt::format("this cannot be taken back exactly any more: {}; {}",
+                          has_more ? "the task was learned before its lessons were written down"
+                                   : why_not(history, missing),
+                          whole_tasks ? "inexactly it can: its vectors are taken out, and no more"
+                                      : "forget the whole task, or restore a version"));
+}
+
+namespace {
+
+LearnHow how_of(const Lesson& lesson, double usual) {
+  LearnHow how;
+  how.task = lesson.task;
+  how.p = lesson.p != 0 ? lesson.p : usual;
+  how.time = lesson.time;
+  return how;
+}
+
+// Calls use(image's bytes, patches) for the images of a lesson, in their order.
+template <typename Use>
+void each_image(const std::string& file, const Extractor& extractor, Compute& compute,
+                const Use& use) {
+  LessonImagesReader reader(file);
+  for (bool more = true; more;) {
+    std::vector<std::vector<std::uint8_t>> images;
+    while (images.size() < kImagesHeld) {
+      auto image = reader.next();
+      more = image.has_value();
+      if (!more) break;
+      images.push_back(std::move(*image));
+    }
+    std::vector<Patches> patches(images.size());
+    compute.threads().run(images.size(), [&](std::size_t i, std::size_t) {
+      Compute one(1);
+      patches[i] = extractor.extract(decode_image(images[i], file), one);
+    });
+    for (const Patches& of_image : patches) use(of_image);
+  }
+}
+
+void take_again(Memory& memory, const History& history, const LessonEntry& entry,
+                const Extractor& extractor, Compute& compute) {
+  const std::string file = history.images_of(entry.id);
+  const std::string record = entry.head + "\n";
+  const Lesson lesson = read_lesson(record, file);
+  if (!lesson.has_image()) return take_lesson(memory, lesson, {}, compute);
+  if (!lesson.batch) {
+    return each_image(file, extractor, compute, [&](const Patches& patches) {
+      take_lesson(memory, lesson, patches, compute);
+    });
+  }
+  TrainingSetBuilder set(memory.dimension(), kFeaturesInMemory);
+  each_image(file, extractor, compute, [&](const Patches& patches) { set.add(patches); });
+  learn_task(memory, set.view(), how_of(lesson, kBatchRatio), compute);
+}
+
+void check_version(const Memory& version, const Memory& memory, std::uint64_t id) {
+  const bool same = version.source == memory.source && version.scalar() == memory.scalar() &&
+                    version.dimension() == memory.dimension();
+  if (same) return;
+  throw Error(Error::Kind::kInput,
+              fmt::format("version {} was made with another backbone or other settings than the "
+                          "memory; copy its file to another name and use it there",
+                          id));
+}
+
+}  // namespace
+
+Taught open_version(const History& history, std::uint64_t id, const Memory& memory) {
+  const KnownFile* version = history.version(id);
+  if (version == nullptr) {
+    throw Error(Error::Kind::kUsage, fmt::format("there is no version {}, or not any more", id));
+  }
+  Memory::Saved saved;
+  Memory opened = Memory::open(history.file_of(*version), &saved);
+  if (saved.checksum != version->checksum) {
+    throw Error(Error::Kind::kDamaged,
+                fmt::format("{}: is not the version that was kept", history.file_of(*version)));
+  }
+  check_version(opened, memory, id);
+  return {std::move(opened), version->lessons};
+}
+
+Taught carry_out(const Forgetting& plan, const History& history, const Memory& memory,
+                 const Extractor& extractor, Compute& compute, const Progress& progress) {
+  if (!plan.drop.empty()) {
+    Taught rest{memory.copy(), plan.wanted};
+    for (const std::string& task : plan.drop) rest.memory = rest.memory.without_task(task);
+    return rest;
+  }
+  Taught made =
+      plan.version == 0 ? Taught{memory.fresh(), {}} : open_version(history, plan.version, memory);
+  const std::vector<LessonId> again = plan.wanted.after(made.lessons.last());
+  std::uint64_t images = 0;
+  for (const LessonId id : again) images += history.find(id)->images + 1;
+  std::uint64_t done = 0;
+  for (const LessonId id : again) {
+    if (progress && !progress(static_cast<double>(done) / static_cast<double>(images))) {
+      throw Error(Error::Kind::kCancelled, "stopped");
+    }
+    const LessonEntry& entry = *history.find(id);
+    done += entry.images + 1;
+    try {
+      take_again(made.memory, history, entry, extractor, compute);
+      made.lessons.add(id);
+    } catch (const Error& error) {
+      // What concerns a task that is not there any more. Images could be learned before.
+      if (entry.images > 0 || error.kind() != Error::Kind::kUsage) throw;
+    }
+  }
+  return made;
+}
+
+Forgotten report_of(const Forgetting& plan, const LessonSet& left) {
+  Forgotten result;
+  result.exact = plan.exact;
+  const LessonSet others = plan.is_new_beginning ? LessonSet() : plan.wanted.without(left);
+  result.lessons = plan.lessons.ids();
+  result.lessons.insert(result.lessons.end(), others.ids().begin(), others.ids().end());
+  std::sort(result.lessons.begin(), result.lessons.end());
+  if (!plan.exact) {
+    result.note =
+        "not exact: the other tasks stay as they are, with the vectors they had left; the memory "
+        "is not what it would have been without this task";
+  }
+  if (!others.empty()) {
+    result.note +=
+        fmt::format("{}lesson{} {} went with it: there is nothing it could be about",
+                    result.note.empty() ? "" : "; ", others.size() == 1 ? "" : "s", others.text());
+  }
+  return result;
+}
+
+std::vector<TaughtLesson> taught_lessons(const History& history, const Memory& memory,
+                                         const LessonSet& lessons) {
+  const std::vector<Beginning> from = beginnings(history, lessons);
+  const LessonsOfTasks of_tasks = lessons_of_tasks(history, lessons);
+  const LessonId last = last_unrepeatable(history, lessons, 0);
+  const LessonId last_but_one = last_unrepeatable(history, lessons, last);
+  const bool apart = memory.tasks_are_apart();
+  const auto is_alone = [&](const std::string& task) {
+    const auto own = of_tasks.find(task);
+    return own != of_tasks.end() && own->second.size() == 1 &&
+           are_all_of(own->second, memory, task);
+  };
+  std::vector<TaughtLesson> result;
+  for (const LessonEntry& entry : history.lessons()) {
+    TaughtLesson lesson;
+    lesson.id = entry.id;
+    lesson.kind = entry.kind;
+    lesson.task = history.name_now(entry, lessons);
+    lesson.images = entry.images;
+    lesson.time = entry.time;
+    lesson.who = entry.who;
+    lesson.inspection = entry.inspection;
+    lesson.taken = history.has(lessons, entry.id);
+    if (lessons.contains(entry.id) && !entry.is_found()) {
+      // The last beginning that does not have it.
+      LessonId begin = 0;
+      for (const Beginning& one : from) begin = one.last < entry.id ? one.last : begin;
+      const LessonId missing = last == entry.id ? last_but_one : last;
+      lesson.exact = missing <= begin || (apart && is_alone(lesson.task));
+      if (!lesson.exact) lesson.why = why_not(history, missing);
+    } else if (lesson.taken) {
+      lesson.why = "it is part of the memory as it was found";
+    }
+    result.push_back(std::move(lesson));
+  }
+  return result;
+}
+
+std::vector<MemoryVersion> versions_of(const History& history, const LessonSet& lessons) {
+  std::vector<MemoryVersion> result;
+  for (const KnownFile& version : history.versions()) {
+    result.push_back({version.id, version.time, version.lessons.size(), version.tasks,
+                      version.vectors, version.bytes, version.lessons == lessons});
+  }
+  return result;
+}
+
+}  // namespace contcore
