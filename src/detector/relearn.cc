@@ -262,7 +262,8 @@ Taught carry_out(const Forgetting& plan, const History& history, const Memory& m
       made.lessons.add(id);
     } catch (const Error& error) {
       // What concerns a task that is not there any more. Images could be learned before.
-      if (entry.images > 0 || error.kind() != Error::Kind::kUsage) throw;
+      const Error::Kind kind = error.kind();
+      if (entry.images > 0 || (kind != Error::Kind::kUsage && kind != Error::Kind::kInput)) throw;
     }
   }
   return made;
