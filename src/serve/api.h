@@ -126,6 +126,7 @@ class Api {
   void learn(const Lesson& lesson, Compute& compute);
   void take(const Lesson& lesson, const Patches& patches, Compute& compute);
   std::string who(const HttpRequest& request) const;
+  nlohmann::json shown(const StoredInspection& row) const;
   Forgotten take_back(const Forget& what, Compute& compute);
   void change_memory(const std::function<void()>& change);
   void follow_lessons();

@@ -202,8 +202,8 @@ HttpResponse Api::inspect(const HttpRequest& request, const Params& /*params*/, 
   const std::string station = given(request, "station");
   if (!station.empty()) check_station(station);
   const StoredInspection row = inspect_image(image_of(request), task, source, station, compute);
-  if (row.id == 0) return json_response(200, as_json(row));  // nothing was created
-  HttpResponse response = json_response(201, as_json(row));
+  if (row.id == 0) return json_response(200, shown(row));  // nothing was created
+  HttpResponse response = json_response(201, shown(row));
   response.headers.emplace_back("Location", fmt::format("/v1/inspections/{}", row.id));
   return response;
 }
@@ -241,7 +241,7 @@ HttpResponse Api::inspections(const HttpRequest& request, const Params& /*params
   } catch (const Error& error) {
     throw Refusal{400, error.what()};
   }
-  for (const StoredInspection& row : rows) list.push_back(as_json(row));
+  for (const StoredInspection& row : rows) list.push_back(shown(row));
   const Json next = rows.size() < filter.limit ? Json(nullptr) : Json(rows.back().id);
   return json_response(200, {{"inspections", std::move(list)}, {"next", next}});
 }
@@ -260,7 +260,7 @@ StoredInspection Api::stored(const Params& params) {
 
 HttpResponse Api::inspection(const HttpRequest& /*request*/, const Params& params,
                              Compute& /*compute*/) {
-  return json_response(200, as_json(stored(params)));
+  return json_response(200, shown(stored(params)));
 }
 
 HttpResponse Api::image(const HttpRequest& /*request*/, const Params& params,

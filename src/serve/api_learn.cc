@@ -188,12 +188,12 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
     } catch (const Error& error) {
       if (options_.note) options_.note(error.what());  // it is learned all the same
     }
-    return json_response(200, as_json(stored(params)));
+    return json_response(200, shown(stored(params)));
   }
   store_good();
   store_.feedback(row.id, label, utc_now_ms());
   promises_.changed(row.task);
-  return json_response(200, as_json(stored(params)));
+  return json_response(200, shown(stored(params)));
 }
 
 HttpResponse Api::create_job(const HttpRequest& request, const Params& /*params*/,

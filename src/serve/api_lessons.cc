@@ -78,6 +78,14 @@ std::string Api::who(const HttpRequest& request) const {
   return holder->name.empty() ? kRoles[static_cast<std::size_t>(holder->role)] : holder->name;
 }
 
+// An inspection, with the lesson it was learned by.
+Json Api::shown(const StoredInspection& row) const {
+  Json json = contcore::as_json(row);
+  const LessonId lesson = row.learned ? live_.lesson_of(row.id) : 0;
+  json["lesson"] = lesson == 0 ? Json(nullptr) : Json(lesson);
+  return json;
+}
+
 HttpResponse Api::lessons(const HttpRequest& request, const Params& /*params*/,
                           Compute& /*compute*/) {
   const std::size_t limit = number_given(request, "limit", kLessonsListed);

@@ -6,7 +6,9 @@ namespace {
 
 ServiceOptions options_of(const ServeOptions& given) {
   ServiceOptions options;
-  options.memory = {given.memory, given.backbone, given.settings};
+  options.memory.path = given.memory;
+  options.memory.backbone = given.backbone;
+  options.memory.settings = given.settings;
   options.http.body = kLargestImage;
   options.version = CONTCORE_VERSION;
   options.address = given.address;

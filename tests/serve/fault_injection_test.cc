@@ -57,6 +57,9 @@ class FaultyFileSystem : public FileSystem {
     return fails() ? -1 : FileSystem::rename(from, to);
   }
   int unlink(const char* path) override { return fails() ? -1 : FileSystem::unlink(path); }
+  int link(const char* from, const char* to) override {
+    return fails() ? -1 : FileSystem::link(from, to);
+  }
   void* map(int fd, std::size_t bytes) override {
     return fails() ? MAP_FAILED : FileSystem::map(fd, bytes);
   }
@@ -126,8 +129,9 @@ class FaultTest : public testing::Test {
   // A memory with seven images, some of them in its journal.
   void make_line(std::size_t in_journal) {
     const fs::path made = folder_ / ("made" + std::to_string(in_journal));
+    const std::vector<std::string> names = {"line.ccm", "line.ccm.journal", "line.ccm.versions"};
     if (!fs::exists(made)) {
-      for (const char* name : {"line.ccm", "line.ccm.journal"}) fs::remove(folder_ / name);
+      for (const std::string& name : names) fs::remove_all(folder_ / name);
       {
         LiveMemory line(options(), compute_);
         for (std::size_t i = 0; i < 7 - in_journal; ++i) teach(line, i);
@@ -135,13 +139,13 @@ class FaultTest : public testing::Test {
         for (std::size_t i = 7 - in_journal; i < 7; ++i) teach(line, i);
       }
       fs::create_directory(made);
-      for (const char* name : {"line.ccm", "line.ccm.journal"}) {
-        fs::copy_file(folder_ / name, made / name);
+      for (const std::string& name : names) {
+        fs::copy(folder_ / name, made / name, fs::copy_options::recursive);
       }
     }
-    for (const char* name : {"line.ccm", "line.ccm.journal"}) {
-      fs::remove(folder_ / name);
-      fs::copy_file(made / name, folder_ / name);
+    for (const std::string& name : names) {
+      fs::remove_all(folder_ / name);
+      fs::copy(made / name, folder_ / name, fs::copy_options::recursive);
     }
   }
 
@@ -166,6 +170,7 @@ class FaultTest : public testing::Test {
         make_line(in_journal);
         std::size_t acknowledged = 7;
         tried_ = 7;
+        forgotten_ = 0;
         FaultyFileSystem faulty;
         faulty.fault = kind;
         faulty.fault.at = at;
@@ -183,7 +188,7 @@ class FaultTest : public testing::Test {
         // No half file, and all that was promised.
         ASSERT_NO_THROW(Memory::open(memory_)) << what << ", call " << at;
         const std::size_t seen = images_in(Detector::open(memory_).memory());
-        ASSERT_GE(seen, acknowledged) << what << ", call " << at << ", error " << kind.error;
+        ASSERT_GE(seen + forgotten_, acknowledged) << what << ", call " << at << ", error " << kind.error;
         ASSERT_LE(seen, tried_) << what << ", call " << at << ": counted twice";
         ASSERT_EQ(images_in(*LiveMemory(options(), compute_).memory()), seen)
             << what << ", call " << at;
@@ -195,7 +200,8 @@ class FaultTest : public testing::Test {
   std::string memory_;
   std::vector<std::vector<std::uint8_t>> images_;
   std::vector<std::string> files_;
-  std::size_t tried_ = 0;  // images learned if all that was tried went well
+  std::size_t tried_ = 0;      // images learned if all that was tried went well
+  std::size_t forgotten_ = 0;  // images that may have been taken back, without a promise
   Compute compute_{1};
 };
 
@@ -254,14 +260,56 @@ TEST_F(FaultTest, Batch) {
   });
 }
 
+// Taken back, or refused; never half, and never another lesson than the one that was meant.
+TEST_F(FaultTest, Forgetting) {
+  fail_everywhere("forgetting", [&](std::size_t& acknowledged) {
+    bool refused = false;
+    {
+      LiveMemory line(options(), compute_);
+      forgotten_ = 1;
+      try {
+        line.forget({{2}, {}}, compute_);
+        --acknowledged;
+        --tried_;
+        forgotten_ = 0;
+      } catch (const Error&) {
+        refused = true;
+      }
+    }
+    if (!refused) {
+      // What was acknowledged holds, whatever happens next.
+      const LiveMemory again(options(), compute_);
+      for (const TaughtLesson& lesson : again.lessons()) {
+        EXPECT_EQ(lesson.taken, lesson.id != 2) << lesson.id;
+      }
+    }
+    LiveMemory line(options(), compute_);
+    teach(line, 8);
+    ++acknowledged;
+    if (refused) throw Error(Error::Kind::kInput, "it was refused");
+  });
+}
+
+TEST_F(FaultTest, Restoring) {
+  fail_everywhere("restoring", [&](std::size_t& acknowledged) {
+    LiveMemory line(options(), compute_);
+    line.checkpoint(compute_);  // so that there is a version
+    teach(line, 8);
+    ++acknowledged;
+    const std::vector<MemoryVersion> versions = line.versions();
+    if (versions.empty()) return;
+    forgotten_ = acknowledged;  // at most all
+    line.restore(versions.back().id, compute_);
+  });
+}
+
 TEST_F(FaultTest, Opening) {
   fail_everywhere("opening", [&](std::size_t&) { const LiveMemory line(options(), compute_); });
 }
 
 TEST_F(FaultTest, LearningOffline) {
   fail_everywhere("learning offline", [&](std::size_t& acknowledged) {
-    const FileLock lock(memory_);
-    Detector detector = Detector::open(memory_);
+    Detector detector = Detector::open_to_learn(memory_, [] { return DetectorOptions(); });
     LearnOptions how;
     how.task = "offline";
     how.strict = true;
