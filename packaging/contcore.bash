@@ -11,6 +11,10 @@ _contcore() {
       " info") command="info" ;;
       " merge") command="merge" ;;
       " shrink") command="shrink" ;;
+      " lessons") command="lessons" ;;
+      " forget") command="forget" ;;
+      " versions") command="versions" ;;
+      " rename") command="rename" ;;
       " evaluate") command="evaluate" ;;
       " analyze") command="analyze" ;;
       " backbone") command="backbone" ;;
@@ -30,10 +34,10 @@ _contcore() {
   done
   case "$command" in
     "")
-      commands="learn inspect info merge shrink evaluate analyze backbone sample nearest serve demo help"
+      commands="learn inspect info merge shrink lessons forget versions rename evaluate analyze backbone sample nearest serve demo help"
       options="-h --help -V --version" ;;
     "learn")
-      options="-h --help --server --task --online --ratio --strict --memory-limit --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --threads --json" ;;
+      options="-h --help --server --task --online --ratio --strict --memory-limit --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size --threads --json" ;;
     "inspect")
       options="-h --help --server --heatmaps --maps --task --false-alarms --use --backbone --threads --json" ;;
     "info")
@@ -42,6 +46,14 @@ _contcore() {
       options="-h --help --capacity --backbone --force --threads --json" ;;
     "shrink")
       options="-h --help --memory --capacity --false-alarms --backbone --force --threads --json" ;;
+    "lessons")
+      options="-h --help --json" ;;
+    "forget")
+      options="-h --help --lesson --task --exact --backbone --versions --versions-size --threads --json" ;;
+    "versions")
+      options="-h --help --restore --compare --backbone --versions --versions-size --json" ;;
+    "rename")
+      options="-h --help --backbone --versions --versions-size" ;;
     "evaluate")
       options="-h --help --layout --classes --backbone --layers --resize --crop --precision --dimension --score --cache --cache-limit --no-cache --schedule --order --method --consolidate --online -m --capacity --memory --paper --ratio --q --seeds --sweep --fresh --report --threads --json" ;;
     "analyze")
@@ -67,11 +79,11 @@ _contcore() {
     "nearest")
       options="-h --help --k --out --indices --threads --json" ;;
     "serve")
-      options="-h --help --address --port --tokens --watch --false-alarms --queue --rate --max-body --keep-inspections --keep-images --threads --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper" ;;
+      options="-h --help --address --port --tokens --watch --false-alarms --queue --rate --max-body --keep-inspections --keep-images --threads --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size" ;;
     "demo")
       options="-h --help --report --backbone --threads" ;;
     "help")
-      commands="learn inspect info merge shrink evaluate analyze backbone sample nearest serve demo help"
+      commands="learn inspect info merge shrink lessons forget versions rename evaluate analyze backbone sample nearest serve demo help"
       options="-h --help" ;;
   esac
   # A value.
@@ -110,6 +122,10 @@ _contcore() {
       mapfile -t COMPREPLY < <(compgen -W "share paper" -- "$word")
       return 0 ;;
     "learn --q")
+      return 0 ;;
+    "learn --versions")
+      return 0 ;;
+    "learn --versions-size")
       return 0 ;;
     "learn --threads")
       return 0 ;;
@@ -156,6 +172,40 @@ _contcore() {
       mapfile -t COMPREPLY < <(compgen -W "resnet50 builtin" -- "$word"; compgen -f -- "$word")
       return 0 ;;
     "shrink --threads")
+      return 0 ;;
+    "forget --lesson")
+      return 0 ;;
+    "forget --task")
+      return 0 ;;
+    "forget --backbone")
+      compopt -o filenames 2>/dev/null
+      mapfile -t COMPREPLY < <(compgen -W "resnet50 builtin" -- "$word"; compgen -f -- "$word")
+      return 0 ;;
+    "forget --versions")
+      return 0 ;;
+    "forget --versions-size")
+      return 0 ;;
+    "forget --threads")
+      return 0 ;;
+    "versions --restore")
+      return 0 ;;
+    "versions --compare")
+      return 0 ;;
+    "versions --backbone")
+      compopt -o filenames 2>/dev/null
+      mapfile -t COMPREPLY < <(compgen -W "resnet50 builtin" -- "$word"; compgen -f -- "$word")
+      return 0 ;;
+    "versions --versions")
+      return 0 ;;
+    "versions --versions-size")
+      return 0 ;;
+    "rename --backbone")
+      compopt -o filenames 2>/dev/null
+      mapfile -t COMPREPLY < <(compgen -W "resnet50 builtin" -- "$word"; compgen -f -- "$word")
+      return 0 ;;
+    "rename --versions")
+      return 0 ;;
+    "rename --versions-size")
       return 0 ;;
     "evaluate --layout")
       return 0 ;;
@@ -415,6 +465,10 @@ _contcore() {
       mapfile -t COMPREPLY < <(compgen -W "share paper" -- "$word")
       return 0 ;;
     "serve --q")
+      return 0 ;;
+    "serve --versions")
+      return 0 ;;
+    "serve --versions-size")
       return 0 ;;
     "demo --report")
       compopt -o filenames 2>/dev/null

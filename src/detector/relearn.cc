@@ -40,21 +40,18 @@ bool are_all_of(const std::vector<const LessonEntry*>& lessons, const Memory& me
   return known && memory.tasks()[*known].images == images;
 }
 
-// Where a memory with these lessons can begin so that the fewest are taken again: the last version
-// that has the first of them and no others. 0: with nothing.
-struct Beginning {
-  std::uint64_t version = 0;
-  LessonId last = 0;
-};
-
-std::vector<Beginning> beginnings(const History& history, const LessonSet& wanted) {
-  std::vector<Beginning> result = {{}};
-  for (const KnownFile& version : history.versions()) {
-    const LessonId last = version.lessons.last();
-    if (version.lessons == wanted.up_to(last)) result.push_back({version.id, last});
-  }
-  std::stable_sort(result.begin(), result.end(),
-                   [](const Beginning& a, const Beginning& b) { return a.last < b.last; });
+// Where a memory with these lessons can begin: files that have the first of them and no others. The
+// last of them leaves the fewest to be taken again.
+std::vector<const KnownFile*> beginnings(const History& history, const LessonSet& wanted) {
+  std::vector<const KnownFile*> result;
+  const auto consider = [&](const KnownFile& file) {
+    if (file.lessons == wanted.up_to(file.lessons.last())) result.push_back(&file);
+  };
+  for (const KnownFile& version : history.versions()) consider(version);
+  if (history.own_file()) consider(*history.own_file());
+  std::stable_sort(result.begin(), result.end(), [](const KnownFile* a, const KnownFile* b) {
+    return a->lessons.last() < b->lessons.last();
+  });
   return result;
 }
 
@@ -140,13 +137,12 @@ Forgetting plan_forget(const History& history, const Memory& memory, const Lesso
     plan.is_new_beginning = has_more;
     return plan;
   }
-  const Beginning from = beginnings(history, plan.wanted).back();
-  const LessonId missing = has_more ? lessons.last() : [&] {
-    const LessonId last = last_unrepeatable(history, plan.wanted, 0);
-    return last > from.last ? last : 0;
-  }();
+  const std::vector<const KnownFile*> files = beginnings(history, plan.wanted);
+  const LessonId begin = files.empty() ? 0 : files.back()->lessons.last();
+  LessonId missing = has_more ? lessons.last() : last_unrepeatable(history, plan.wanted, 0);
+  if (!has_more && missing <= begin) missing = 0;
   if (missing == 0) {
-    plan.version = from.version;
+    if (begin != 0) plan.from = *files.back();
     return plan;
   }
   if (!what.exact && whole_tasks) {
@@ -211,31 +207,36 @@ void take_again(Memory& memory, const History& history, const LessonEntry& entry
   learn_task(memory, set.view(), how_of(lesson, kBatchRatio), compute);
 }
 
-void check_version(const Memory& version, const Memory& memory, std::uint64_t id) {
+void check_version(const Memory& version, const Memory& memory, const std::string& path) {
   const bool same = version.source == memory.source && version.scalar() == memory.scalar() &&
                     version.dimension() == memory.dimension();
   if (same) return;
   throw Error(Error::Kind::kInput,
-              fmt::format("version {} was made with another backbone or other settings than the "
-                          "memory; copy its file to another name and use it there",
-                          id));
+              fmt::format("{}: was made with another backbone or other settings than the memory; "
+                          "copy it to another place and use it there",
+                          path));
+}
+
+}  // namespace
+
+namespace {
+
+Taught open_file(const History& history, const KnownFile& file, const Memory& memory) {
+  const std::string path = history.file_of(file);
+  Memory::Saved saved;
+  Memory opened = Memory::open(path, &saved);
+  if (saved.checksum != file.checksum) {
+    throw Error(Error::Kind::kDamaged, fmt::format("{}: is not the file that was kept", path));
+  }
+  check_version(opened, memory, path);
+  return {std::move(opened), file.lessons};
 }
 
 }  // namespace
 
 Taught open_version(const History& history, std::uint64_t id, const Memory& memory) {
-  const KnownFile* version = history.version(id);
-  if (version == nullptr) {
-    throw Error(Error::Kind::kUsage, fmt::format("there is no version {}, or not any more", id));
-  }
-  Memory::Saved saved;
-  Memory opened = Memory::open(history.file_of(*version), &saved);
-  if (saved.checksum != version->checksum) {
-    throw Error(Error::Kind::kDamaged,
-                fmt::format("{}: is not the version that was kept", history.file_of(*version)));
-  }
-  check_version(opened, memory, id);
-  return {std::move(opened), version->lessons};
+  if (const KnownFile* version = history.version(id)) return open_file(history, *version, memory);
+  throw Error(Error::Kind::kUsage, fmt::format("there is no version {}, or not any more", id));
 }
 
 Taught carry_out(const Forgetting& plan, const History& history, const Memory& memory,
@@ -245,8 +246,7 @@ Taught carry_out(const Forgetting& plan, const History& history, const Memory& m
     for (const std::string& task : plan.drop) rest.memory = rest.memory.without_task(task);
     return rest;
   }
-  Taught made =
-      plan.version == 0 ? Taught{memory.fresh(), {}} : open_version(history, plan.version, memory);
+  Taught made = plan.from ? open_file(history, *plan.from, memory) : Taught{memory.fresh(), {}};
   const std::vector<LessonId> again = plan.wanted.after(made.lessons.last());
   std::uint64_t images = 0;
   for (const LessonId id : again) images += history.find(id)->images + 1;
@@ -291,7 +291,7 @@ Forgotten report_of(const Forgetting& plan, const LessonSet& left) {
 
 std::vector<TaughtLesson> taught_lessons(const History& history, const Memory& memory,
                                          const LessonSet& lessons) {
-  const std::vector<Beginning> from = beginnings(history, lessons);
+  const std::vector<const KnownFile*> files = beginnings(history, lessons);
   const LessonsOfTasks of_tasks = lessons_of_tasks(history, lessons);
   const LessonId last = last_unrepeatable(history, lessons, 0);
   const LessonId last_but_one = last_unrepeatable(history, lessons, last);
@@ -315,7 +315,10 @@ std::vector<TaughtLesson> taught_lessons(const History& history, const Memory& m
     if (lessons.contains(entry.id) && !entry.is_found()) {
       // The last beginning that does not have it.
       LessonId begin = 0;
-      for (const Beginning& one : from) begin = one.last < entry.id ? one.last : begin;
+      for (const KnownFile* file : files) {
+        const LessonId end = file->lessons.last();
+        begin = end < entry.id ? std::max(begin, end) : begin;
+      }
       const LessonId missing = last == entry.id ? last_but_one : last;
       lesson.exact = missing <= begin || (apart && is_alone(lesson.task));
       if (!lesson.exact) lesson.why = why_not(history, missing);

@@ -33,7 +33,7 @@ struct Forgetting {
   LessonSet lessons;              ///< that are taken back
   LessonSet wanted;               ///< those that stay
   std::vector<std::string> drop;  ///< tasks whose vectors are taken out, and nothing else is done
-  std::uint64_t version = 0;      ///< else: to begin with; 0: with nothing
+  std::optional<KnownFile> from;  ///< else: the file to begin with; none: with nothing
   bool exact = true;
   /// What is left is no function of the lessons that stay: it is to be added as found.
   bool is_new_beginning = false;

@@ -150,6 +150,7 @@ std::string History::images_of(LessonId id) const {
   return fmt::format("{}/{}.images", folder_, id);
 }
 std::string History::file_of(const KnownFile& version) const {
+  if (version.id == 0) return memory_;
   return fmt::format("{}/{}.ccm", folder_, version.id);
 }
 

@@ -97,6 +97,9 @@ class History {
 
   std::string images_of(LessonId id) const;
   const std::vector<KnownFile>& versions() const { return versions_; }
+  /// The memory's own file, as it was opened or saved last; it has the number 0, and is none where
+  /// there is no file.
+  const std::optional<KnownFile>& own_file() const { return current_; }
   const KnownFile* version(std::uint64_t id) const;
   std::string file_of(const KnownFile& version) const;
 

@@ -205,12 +205,14 @@ HttpResponse Api::rename_task(const HttpRequest& request, const Params& params, 
   if (!live_.memory()->find_task(lesson.task)) {
     throw Refusal{404, fmt::format("there is no task '{}'", lesson.task)};
   }
+  task_name(lesson.rename_to, live_.memory()->fresh());
   if (lesson.rename_to != lesson.task) {
     if (live_.memory()->find_task(lesson.rename_to)) {
       throw Refusal{409, fmt::format("there is a task '{}' already", lesson.rename_to)};
     }
     take(lesson, {}, compute);
     store_.rename_task(lesson.task, lesson.rename_to);
+    promises_.begin_anew(lesson.rename_to);
   }
   const auto memory = live_.memory();
   const std::size_t t = memory->find_task(lesson.rename_to).value();

@@ -173,8 +173,10 @@ Forgotten LiveMemory::forget(const Forget& what, Compute& compute, const Progres
 }
 
 void LiveMemory::restore(std::uint64_t version, Compute& compute) {
+  // First of all: what the checkpoint adds may take its place among those that are kept.
+  Taught before = open_version(history_, version, front_->memory);
   checkpoint(compute);
-  replace(open_version(history_, version, front_->memory), 0, compute);
+  replace(std::move(before), 0, compute);
 }
 
 void LiveMemory::check_forget(const Forget& what) const {

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import random
+import shutil
 import struct
 import sys
 import threading
@@ -86,6 +87,7 @@ class LessonsTest(ServiceTest):
             self.fails(2, "taken back already", "forget", all_three, "--lesson", "2")
             for path in (all_three, without):
                 os.remove(path)
+                shutil.rmtree(path + ".versions")
 
     def test_lists_compares_restores_renames(self):
         memory = self.path("line.ccm")
@@ -123,9 +125,9 @@ class LessonsTest(ServiceTest):
         self.fails(2, "no lesson 7", "forget", memory, "--lesson", "7")
         for text in ("0", "x", "3-1", "1,,2", "1-99999999999"):
             self.fails(2, "--lesson", "forget", memory, "--lesson", text)
-        before = content(memory)
         # What was learned without the list cannot be taken back, and says so.
         self.run_well("learn", memory, self.images(1, 0, 3), "--task", "b", "--versions", "0")
+        before = content(memory)
         self.learn(memory, 2, 0, 3, "c")
         found = [one for one in self.listed(memory) if one["kind"] == "found"]
         self.assertEqual(len(found), 1)
