@@ -79,7 +79,7 @@ _contcore() {
     "nearest")
       options="-h --help --k --out --indices --threads --json" ;;
     "serve")
-      options="-h --help --address --port --tokens --watch --false-alarms --queue --rate --max-body --keep-inspections --keep-images --threads --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size" ;;
+      options="-h --help --address --port --tokens --watch --station --shifts --false-alarms --queue --rate --max-body --keep-inspections --keep-images --threads --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size" ;;
     "demo")
       options="-h --help --report --backbone --threads" ;;
     "help")
@@ -424,6 +424,10 @@ _contcore() {
     "serve --watch")
       compopt -o filenames 2>/dev/null
       mapfile -t COMPREPLY < <(compgen -d -- "$word")
+      return 0 ;;
+    "serve --station")
+      return 0 ;;
+    "serve --shifts")
       return 0 ;;
     "serve --false-alarms")
       return 0 ;;
