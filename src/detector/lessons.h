@@ -11,20 +11,22 @@
 #include <vector>
 
 #include "contcore/compute.h"
+#include "contcore/defects.h"
 #include "contcore/extractor.h"
 #include "contcore/memory.h"
 
 namespace contcore {
 
-/// An image that is learned, or a threshold that is set. In the journal it is a line of JSON and
-/// the image's bytes.
+/// An image that is learned, a defect that is shown, or a threshold that is set. In the journal it is
+/// a line of JSON and the image's bytes.
 struct Lesson {
   std::string task;
   std::string time;
   std::string_view image;                 ///< as it came
   bool calibrates = true;                 ///< what it scores before it is learned
-  std::int64_t inspection = 0;            ///< that a person called good; 0: none
+  std::int64_t inspection = 0;            ///< that a person called good, or a defect; 0: none
   std::optional<SetThreshold> threshold;  ///< set; there is no image then
+  std::optional<DefectMark> defect;       ///< that the image shows; without a mask
 };
 
 std::string as_record(const Lesson& lesson);

@@ -120,6 +120,8 @@ class Api {
   std::string product_of(const std::string& station, const std::string& task) const;
   void learn(const Lesson& lesson, Compute& compute);
   void take(const Lesson& lesson, const Patches& patches, Compute& compute);
+  void show_defect(const StoredInspection& row, const std::optional<DefectBox>& region,
+                   Compute& compute);
   void note_good(std::int64_t id, const std::string& time);
   void store_good();
   void take_over_thresholds();
