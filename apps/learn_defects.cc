@@ -27,10 +27,10 @@ std::string mask_of(const fs::path& masks, const fs::path& image) {
       if (fs::is_regular_file(mask)) return mask.string();
     }
   }
-  throw Error(Error::Kind::kInput,
-              fmt::format("has no mask in {}, neither {}_mask.png nor {}/{}_mask.png",
-                          masks.string(), image.stem().string(), folder.string(),
-                          image.stem().string()));
+  throw Error(
+      Error::Kind::kInput,
+      fmt::format("has no mask in {}, neither {}_mask.png nor {}/{}_mask.png", masks.string(),
+                  image.stem().string(), folder.string(), image.stem().string()));
 }
 
 std::string as_text(const DefectsCommand& command, const LearnReport& report,
@@ -66,14 +66,13 @@ nlohmann::json as_json(const DefectsCommand& command, const LearnReport& report,
 
 void learn_defects(const DefectsCommand& command) {
   if (!command.masks.empty() && !fs::is_directory(command.masks)) {
-    throw Error(Error::Kind::kInput,
-                fmt::format("{}: is no folder of masks", command.masks));
+    throw Error(Error::Kind::kInput, fmt::format("{}: is no folder of masks", command.masks));
   }
   const std::vector<std::string> files = find_images(command.images);
   if (!fs::exists(command.memory)) {
-    throw Error(Error::Kind::kInput,
-                fmt::format("{}: there is no such memory; learn good images first",
-                            command.memory));
+    throw Error(
+        Error::Kind::kInput,
+        fmt::format("{}: there is no such memory; learn good images first", command.memory));
   }
   std::size_t lessons = 0;
   Detector detector = Detector::open_to_learn(

@@ -26,8 +26,8 @@ struct DefectBox {
   bool operator==(const DefectBox&) const = default;
 };
 
-/// Where a defect is: in a box, under a mask, or, where neither is given, in what the memory outlines
-/// itself.
+/// Where a defect is: in a box, under a mask, or, where neither is given, in what the memory
+/// outlines itself.
 struct DefectMark {
   std::optional<DefectBox> box;
   /// Of the image's size; what is brighter than half is the defect.
@@ -40,11 +40,11 @@ struct DefectMark {
 /// The largest value of the anomaly map in the cell of each patch.
 std::vector<float> cell_values(std::span<const float> distances, const PatchGrid& grid);
 
-/// The patches of an image that show the marked defect: of those that a box or mask covers by half
-/// (or most, where it is smaller), or whose cell reaches into the outline, the ones that are
-/// stranger to the memory than 99 of 100 patches beside the mark, since around a defect much looks
-/// as it does elsewhere. Throws Error: kUsage for a task that is not there or has no threshold,
-/// kInput when there are no such patches, or the mask has another size.
+/// The patches of an image that show the marked defect: of those whose cell the box, the mask or
+/// the outline touches, the ones that are stranger to the memory than 99 of 100 patches beside the
+/// mark, since around a defect much looks as it does elsewhere. Throws Error: kUsage for a task
+/// that is not there or has no threshold, kInput when there are no such patches, when the mark is
+/// most of the image, or when the mask has another size.
 std::vector<std::uint32_t> defect_patches(const Memory& memory, const std::string& task,
                                           const Patches& patches, const DefectMark& mark,
                                           Compute& compute);

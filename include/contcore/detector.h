@@ -102,8 +102,8 @@ class Detector {
   void learn_defect(const Image& image, const DefectMark& mark, const std::string& task,
                     Compute& compute);
 
-  /// The same for image files, several at a time. `mask_of` tells the mask of a file; empty: what is
-  /// outlined. An image that teaches nothing is left out and reported, or (strict) stops it all.
+  /// The same for image files, several at a time. `mask_of` tells the mask of a file; empty: what
+  /// is outlined. An image that teaches nothing is left out and reported, or (strict) stops it all.
   LearnReport learn_defects(const std::vector<std::string>& files,
                             const std::function<std::string(const std::string&)>& mask_of,
                             const LearnOptions& options, Compute& compute);

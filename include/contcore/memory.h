@@ -96,8 +96,8 @@ struct LearnHow {
   std::function<void(std::span<const float> distances)> before;
 };
 
-/// Places where a good image is strangest, the strangest first: what known defects would make of its
-/// score is told by them.
+/// Places where a good image is strangest, the strangest first: what known defects would make of
+/// its score is told by them.
 struct Suspects {
   static constexpr std::size_t kMost = 4;
 
@@ -112,7 +112,8 @@ struct ImageScores {
   std::size_t vectors = 0;
   std::vector<float> scores;
   std::uint64_t image = 0;  ///< tells it from others: a hash of its features; 0: not known
-  std::shared_ptr<const Suspects> suspects = {};  ///< none: known defects cannot be calibrated by it
+  std::shared_ptr<const Suspects> suspects =
+      {};  ///< none: known defects cannot be calibrated by it
 };
 
 /// What a memory knows of a task's defects.
@@ -229,8 +230,8 @@ class Memory {
                     Compute& compute);
   KnownDefects known_defects(std::size_t task) const;
   /// Raises the distances of an image's patches to the memory where they are nearer to a known
-  /// defect of the task than to anything normal: d + 2 max(0, d − the distance to that). Leaves them
-  /// as they are while the defects are not used.
+  /// defect of the task than to anything normal: d + 2 max(0, d − the distance to that). Leaves
+  /// them as they are while the defects are not used.
   void raise(std::size_t task, VectorView patches, std::span<float> distances,
              Compute& compute) const;
 
@@ -243,8 +244,8 @@ class Memory {
   /// vectors as the task has now. Nothing when it is not calibrated, or not for so few.
   std::optional<Threshold> threshold(std::size_t task, double false_alarms) const;
   std::vector<TaskState> states() const;
-  /// Scores of the images a task is calibrated with, for as many vectors as it has now, raised where
-  /// known defects are used.
+  /// Scores of the images a task is calibrated with, for as many vectors as it has now, raised
+  /// where known defects are used.
   std::vector<float> calibration_scores(std::size_t task) const;
 
   /// The task whose images the patches resemble most, by their mean; nothing when no mean is known.

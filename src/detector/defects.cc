@@ -17,38 +17,34 @@
 namespace contcore {
 namespace {
 
-constexpr double kStranger = 0.99;  // of the patches beside the mark
-constexpr std::size_t kBeside = 2;  // cells between the mark and these
+constexpr double kStranger = 0.99;       // of the patches beside the mark
+constexpr std::size_t kBeside = 2;       // cells between the mark and these
 constexpr std::size_t kLeastBeside = 4;  // one in so many of all patches must be
-constexpr float kHalf = 0.5F;
-
-// How much of each patch's cell is marked.
-using Cover = std::vector<float>;
+constexpr std::uint8_t kBright = 128;    // of a mask: the defect
 
 // Where side i of n cells begins, in the image's pixels.
 double edge(double first, double last, std::size_t i, std::size_t n) {
   return first + (last - first) * static_cast<double>(i) / static_cast<double>(n);
 }
 
-double overlap(double a0, double a1, double b0, double b1) {
-  return std::max(0.0, std::min(a1, b1) - std::max(a0, b0));
+bool overlap(double a0, double a1, double b0, double b1) {
+  return std::min(a1, b1) > std::max(a0, b0);
 }
 
-Cover cover_of(const DefectBox& box, const Patches& patches) {
+std::vector<bool> touched(const DefectBox& box, const Patches& patches) {
   const NetworkInput& seen = patches.input;
-  Cover cover;
+  std::vector<bool> inside;
   for (std::size_t r = 0; r < patches.grid_height; ++r) {
     const double top = edge(seen.top, seen.bottom, r, patches.grid_height);
     const double bottom = edge(seen.top, seen.bottom, r + 1, patches.grid_height);
-    const double down = overlap(top, bottom, box.y, box.y + box.height) / (bottom - top);
     for (std::size_t c = 0; c < patches.grid_width; ++c) {
       const double left = edge(seen.left, seen.right, c, patches.grid_width);
       const double right = edge(seen.left, seen.right, c + 1, patches.grid_width);
-      const double across = overlap(left, right, box.x, box.x + box.width) / (right - left);
-      cover.push_back(static_cast<float>(down * across));
+      inside.push_back(overlap(top, bottom, box.y, box.y + box.height) &&
+                       overlap(left, right, box.x, box.x + box.width));
     }
   }
-  return cover;
+  return inside;
 }
 
 // The cell that the centre of pixel i lies in; nothing: it is not seen.
@@ -58,7 +54,7 @@ std::optional<std::size_t> cell_of(std::size_t i, double first, double last, std
   return std::min(n - 1, static_cast<std::size_t>(at * static_cast<double>(n)));
 }
 
-Cover cover_of(const Image& mask, const Patches& patches) {
+std::vector<bool> touched(const Image& mask, const Patches& patches) {
   if (mask.width != patches.image_width || mask.height != patches.image_height) {
     throw Error(Error::Kind::kInput,
                 fmt::format("the mask has {} × {} pixels, the image {} × {}; give the mask of this "
@@ -66,37 +62,22 @@ Cover cover_of(const Image& mask, const Patches& patches) {
                             mask.width, mask.height, patches.image_width, patches.image_height));
   }
   const NetworkInput& seen = patches.input;
-  Cover marked(patches.grid_width * patches.grid_height);
-  Cover pixels(marked.size());
+  std::vector<bool> inside(patches.grid_width * patches.grid_height);
   for (std::size_t y = 0; y < mask.height; ++y) {
     const auto r = cell_of(y, seen.top, seen.bottom, patches.grid_height);
     if (!r) continue;
     for (std::size_t x = 0; x < mask.width; ++x) {
-      const auto c = cell_of(x, seen.left, seen.right, patches.grid_width);
-      if (!c) continue;
-      const std::size_t at = *r * patches.grid_width + *c;
-      pixels[at] += 1;
       const std::uint8_t* rgb = mask.rgb.data() + 3 * (y * mask.width + x);
-      if (std::max({rgb[0], rgb[1], rgb[2]}) > 127) marked[at] += 1;
+      if (std::max({rgb[0], rgb[1], rgb[2]}) < kBright) continue;
+      const auto c = cell_of(x, seen.left, seen.right, patches.grid_width);
+      if (c) inside[*r * patches.grid_width + *c] = true;
     }
-  }
-  for (std::size_t i = 0; i < marked.size(); ++i) marked[i] /= std::max(1.0F, pixels[i]);
-  return marked;
-}
-
-// A mark that covers no patch by half is of those it covers most.
-std::vector<bool> mostly(const Cover& cover) {
-  const float most = *std::max_element(cover.begin(), cover.end());
-  std::vector<bool> inside(cover.size());
-  for (std::size_t i = 0; i < cover.size(); ++i) {
-    inside[i] = cover[i] > 0 && cover[i] >= std::min(kHalf, most);
   }
   return inside;
 }
 
 std::vector<bool> outlined(const Memory& memory, const std::string& task, const Patches& patches,
-                           std::vector<float> distances, const DefectMark& mark,
-                           Compute& compute) {
+                           std::vector<float> distances, const DefectMark& mark, Compute& compute) {
   InspectOptions options;
   options.task = task;
   options.map = false;
@@ -136,9 +117,10 @@ float usual_beside(const std::vector<bool>& inside, const PatchGrid& grid,
     if (!near[i]) beside.push_back(distances[i]);
   }
   if (kLeastBeside * beside.size() < inside.size()) {
-    throw Error(Error::Kind::kInput,
-                "what is marked is most of the image, which leaves too little to tell a defect from; "
-                "mark the defect alone");
+    throw Error(
+        Error::Kind::kInput,
+        "what is marked is most of the image, which leaves too little to tell a defect from; "
+        "mark the defect alone");
   }
   std::sort(beside.begin(), beside.end());
   const auto at = static_cast<std::size_t>(kStranger * static_cast<double>(beside.size()));
@@ -165,10 +147,10 @@ std::vector<std::uint32_t> defect_patches(const Memory& memory, const std::strin
                                           Compute& compute) {
   const std::vector<float> distances = memory.distances(patches.vectors.view(), compute);
   const bool by_hand = mark.box || mark.mask != nullptr;
-  const std::vector<bool> inside = mark.box    ? mostly(cover_of(*mark.box, patches))
-                                   : mark.mask ? mostly(cover_of(*mark.mask, patches))
-                                               : outlined(memory, task, patches, distances, mark,
-                                                          compute);
+  const std::vector<bool> inside = mark.box ? touched(*mark.box, patches)
+                                   : mark.mask
+                                       ? touched(*mark.mask, patches)
+                                       : outlined(memory, task, patches, distances, mark, compute);
   if (std::find(inside.begin(), inside.end(), true) == inside.end()) {
     throw Error(Error::Kind::kInput,
                 by_hand ? "what is marked lies outside of what the network sees of the image; mark "

@@ -17,8 +17,8 @@
 
 namespace contcore {
 
-/// An image that is learned, a defect that is shown, or a threshold that is set. In the journal it is
-/// a line of JSON and the image's bytes.
+/// An image that is learned, a defect that is shown, or a threshold that is set. In the journal it
+/// is a line of JSON and the image's bytes.
 struct Lesson {
   std::string task;
   std::string time;

@@ -262,8 +262,9 @@ std::vector<float> TaskCalibration::raised_scores(std::size_t vectors) const {
 bool TaskCalibration::raises(std::size_t vectors) const {
   if (!defects.enough()) return false;
   const std::vector<const CalibratedImage*> all = calibrating(vectors);
-  const auto telling = static_cast<std::size_t>(std::count_if(
-      all.begin(), all.end(), [](const CalibratedImage* image) { return image->suspects_kept > 0; }));
+  const auto telling = static_cast<std::size_t>(
+      std::count_if(all.begin(), all.end(),
+                    [](const CalibratedImage* image) { return image->suspects_kept > 0; }));
   return telling > 0 && (telling == all.size() || telling >= kFewImages);
 }
 
@@ -377,8 +378,7 @@ void Calibration::trim(std::size_t budget, std::size_t number,
 
 void Calibration::trim_defects(std::size_t budget, std::size_t number, Compute& compute) {
   const auto has = [](const TaskCalibration& task) { return task.defects.patches.rows() > 0; };
-  const auto sharing =
-      static_cast<std::size_t>(std::count_if(tasks.begin(), tasks.end(), has));
+  const auto sharing = static_cast<std::size_t>(std::count_if(tasks.begin(), tasks.end(), has));
   for (TaskCalibration& task : tasks) {
     if (!has(task)) continue;
     const std::size_t most = budget / sharing / (number * task.defects.patches.cols());
@@ -392,7 +392,8 @@ std::optional<Threshold> Calibration::threshold(std::size_t task, std::size_t ve
                                                 double false_alarms) const {
   if (task >= tasks.size()) return std::nullopt;
   const TaskCalibration& own = tasks[task];
-  std::vector<float> sorted = own.raises(vectors) ? own.raised_scores(vectors) : own.scores(vectors);
+  std::vector<float> sorted =
+      own.raises(vectors) ? own.raised_scores(vectors) : own.scores(vectors);
   if (sorted.empty()) return std::nullopt;
   std::sort(sorted.begin(), sorted.end());
   // A new image is as likely to take any rank among n + 1: above the k-th smallest of the n with

@@ -46,7 +46,7 @@ struct CalibratedImage {
   std::vector<float> scores;  ///< at that level and the next ones
   std::uint64_t hash = 0;     ///< of its patches; 0: not known
   std::shared_ptr<const Suspects> suspects = {};
-  std::uint32_t suspects_kept = 0;   ///< the first of them
+  std::uint32_t suspects_kept = 0;    ///< the first of them
   std::vector<float> to_defect = {};  ///< of these: their distance to the nearest known defect
 
   /// Whether a score with so many vectors is known: not with none, nor below the last level.
@@ -124,9 +124,10 @@ class Calibration {
   bool has_patches() const;
 
   /// Lets go of what is over the budget: tasks share it evenly. Suspects go first, so that the rest
-  /// is what it would be without them; then levels above what a task has, then means but for one, then hashes, then images. Where there is not even room for one
-  /// mean and the scores that a rate needs, no task keeps one: an image would be taken for one of
-  /// those that have. `vectors` are the tasks' now.
+  /// is what it would be without them; then levels above what a task has, then means but for one,
+  /// then hashes, then images. Where there is not even room for one mean and the scores that a rate
+  /// needs, no task keeps one: an image would be taken for one of those that have. `vectors` are
+  /// the tasks' now.
   void trim(std::size_t budget, std::size_t number, std::span<const std::size_t> vectors) noexcept;
 
   /// Lets go of known defects that are over a budget of their own: tasks that have some share it

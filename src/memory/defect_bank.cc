@@ -38,8 +38,8 @@ void DefectBank::add(VectorView more, const std::vector<std::uint64_t>& more_ima
   GreedyOptions options;
   options.count = kMostPatches;
   options.points_name = "known defects";
-  patches = gather(
-      all.view(), greedy_sample_tuned(all.view(), {}, options, compute, {}, &squared).picks);
+  patches =
+      gather(all.view(), greedy_sample_tuned(all.view(), {}, options, compute, {}, &squared).picks);
   images = std::move(shown);
 }
 

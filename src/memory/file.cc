@@ -23,7 +23,8 @@
 //   defects.patches      F32 b × D   known defects, or U8, in the order they were picked,
 //   defects.patch_of     I32 b       and the task of each, rising
 //   defects.image        I32 2 e     hashes of the images that showed them, the lower half first,
-//   defects.image_of     I32 e       and the task of each, rising; earlier versions lack these eight
+//   defects.image_of     I32 e       and the task of each, rising; earlier versions lack these
+//   eight
 //
 // and this text: "format", "capacity", "consolidate", "q", "greedy_order", "tasks" (a JSON list),
 // "journal" (memory/journal.h) where lessons came from one, and one entry "source.NAME" for all

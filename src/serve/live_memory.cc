@@ -44,7 +44,8 @@ LiveMemory::LiveMemory(const LiveMemoryOptions& options, Compute& compute) : fil
   Replayed replayed = replay(front_->memory, *extractor_, opened.records, journal, compute);
   for (const std::string& record : opened.applied) {
     const Lesson lesson = read_lesson(record, journal);
-    if (lesson.inspection != 0 && !lesson.defect) good_.emplace_back(lesson.inspection, lesson.time);
+    if (lesson.inspection != 0 && !lesson.defect)
+      good_.emplace_back(lesson.inspection, lesson.time);
   }
   good_.insert(good_.end(), replayed.good.begin(), replayed.good.end());
   prepare_to_search(front_->memory, compute);
