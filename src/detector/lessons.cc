@@ -41,6 +41,7 @@ LessonJson as_json(const DefectMark& mark) {
 
 DefectMark read_mark(const LessonJson& json) {
   DefectMark mark;
+  json.get_ref<const LessonJson::object_t&>();  // throws where it is none
   if (json.contains("box")) {
     const auto side = [&](std::size_t i) { return json["box"].at(i).get<double>(); };
     mark.box = DefectBox{side(0), side(1), side(2), side(3)};

@@ -431,7 +431,8 @@ void read_suspects(const Reader& reader, std::size_t dimension, Scalar kind,
 
 void read_defects(const Reader& reader, std::size_t dimension, Scalar kind, std::size_t tasks,
                   Calibration& calibration) {
-  if (!reader.file().has("defects.patches")) return;  // of an earlier version
+  const auto has = [&](const char* name) { return reader.file().has(name); };
+  if (!has("defects.patches") && !has("suspects.patches")) return;  // of an earlier version
   std::vector<CalibratedImage*> images;
   for (TaskCalibration& task : calibration.tasks) {
     for (CalibratedImage& image : task.images) images.push_back(&image);

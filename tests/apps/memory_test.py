@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zlib
 
 import numpy
 
@@ -32,6 +33,22 @@ def write_image(path, pixels):
     height, width, _ = pixels.shape
     with open(path, "wb") as file:
         file.write(b"P6 %d %d 255\n" % (width, height) + pixels.astype(numpy.uint8).tobytes())
+
+
+def write_mask(path, size, box):
+    """A PNG in gray, white in the box."""
+    width, height = size
+    x, y, across, down = box
+    pixels = numpy.zeros((height, width), numpy.uint8)
+    pixels[y : y + down, x : x + across] = 255
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)))
+        file.write(chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
 def product(style, index, defect=False):

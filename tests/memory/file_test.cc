@@ -89,6 +89,15 @@ Memory example(double q = 0.75, std::size_t m = 8) {
     }
     const std::uint64_t learned[] = {(t + 1) << 33, (t + 2) << 34, ~std::uint64_t{0} >> 1};
     memory.calibrate(task, {}, {}, Memory::Keep::kLatest, learned);
+    auto suspects = std::make_shared<Suspects>();
+    suspects->patches = Vectors(2, kD);
+    suspects->distances = suspects->values = {2, 1};
+    const ImageScores strange{3, {2, 3}, 77, suspects};
+    memory.calibrate(task, std::span(&strange, 1), {}, Memory::Keep::kLatest);
+    for (std::uint64_t i = 1; i <= 10; ++i) {
+      const Set defect = naive::make(Family::kGaussian, 1, kD, 1, 50 + i);
+      memory.learn_defect(task, defect.view(), i, naive::crew(0));
+    }
   }
   return memory;
 }
@@ -400,7 +409,7 @@ TEST_F(MemoryFile, KnownDefectsThatDoNotAgreeAreRefused) {
       suspects->distances = suspects->values = {2, 1};
       const ImageScores scores{20, {2, 3}, i, suspects};
       memory.calibrate(task, std::span(&scores, 1), {}, Memory::Keep::kLatest);
-      const Set defect = naive::make(Family::kGaussian, 3, kD, 5, i);
+      const Set defect = naive::make(Family::kGaussian, 3, kD, 1, 10 + i);
       memory.learn_defect(task, defect.view(), i, naive::crew(0));
     }
   }
