@@ -66,7 +66,7 @@ Known prepared(Scalar scalar = Scalar::kFloat32, std::size_t good = 25) {
   Dice dice(5);
   Known known{Memory(kD, 60, {}, scalar), {}, {}};
   const float normal = scalar == Scalar::kUint8 ? 60 : 0;
-  const float defect = scalar == Scalar::kUint8 ? 75 : 2;  // so near that good ones are raised too
+  const float defect = scalar == Scalar::kUint8 ? 72 : 1.2F;  // so near that good ones are raised
   known.memory.learn(cloud(300, normal, dice, scalar).view(), how_to("a", 0.2), naive::crew(0));
   for (std::size_t i = 0; i < good; ++i) {
     known.good.push_back(scored(known.memory, cloud(3, normal, dice, scalar), i + 1));
