@@ -18,8 +18,7 @@ namespace contcore {
 namespace {
 
 constexpr double kStranger = 0.99;       // of the patches beside the mark
-constexpr std::size_t kBeside = 2;       // cells between the mark and these
-constexpr std::size_t kLeastBeside = 4;  // one in so many of all patches must be
+constexpr std::size_t kLeastBeside = 8;  // one in so many of all patches must be
 constexpr std::uint8_t kBright = 128;    // of a mask: the defect
 
 // Where side i of n cells begins, in the image's pixels.
@@ -101,12 +100,14 @@ std::vector<bool> outlined(const Memory& memory, const std::string& task, const 
 // The distance that 99 of 100 patches beside the mark do not reach.
 float usual_beside(const std::vector<bool>& inside, const PatchGrid& grid,
                    std::span<const float> distances) {
+  // Patches see a little of what is beside them, and the map spreads.
+  const std::size_t apart = std::max<std::size_t>(1, std::min(grid.rows, grid.columns) / 24);
   std::vector<bool> near(inside.size());
   for (std::size_t i = 0; i < inside.size(); ++i) {
     if (!inside[i]) continue;
     const std::size_t r = i / grid.columns, c = i % grid.columns;
-    for (std::size_t y = r - std::min(r, kBeside); y <= std::min(grid.rows - 1, r + kBeside); ++y) {
-      for (std::size_t x = c - std::min(c, kBeside); x <= std::min(grid.columns - 1, c + kBeside);
+    for (std::size_t y = r - std::min(r, apart); y <= std::min(grid.rows - 1, r + apart); ++y) {
+      for (std::size_t x = c - std::min(c, apart); x <= std::min(grid.columns - 1, c + apart);
            ++x) {
         near[y * grid.columns + x] = true;
       }
