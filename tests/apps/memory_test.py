@@ -237,11 +237,35 @@ class MemoryTest(unittest.TestCase):
             "inspect", self.memory, self.images(0, "test_good"), image,
             "--heatmaps", pictures, "--maps", maps,
         )  # fmt: skip
-        with open(os.path.join(pictures, "test_bad", "000.ppm.png"), "rb") as file:
-            self.assertEqual(file.read(4), b"\x89PNG")
+        with open(os.path.join(pictures, "test_bad", "000.jpg"), "rb") as file:
+            self.assertEqual(file.read(3), b"\xff\xd8\xff")
         heat = numpy.load(os.path.join(maps, "test_bad", "000.ppm.npy"))
         self.assertEqual(heat.shape, (SIDE, SIDE))
         self.assertEqual(len(os.listdir(os.path.join(pictures, "test_good"))), 4)
+
+    def test_pictures_take_no_others_place(self):
+        self.learn()
+        camera = os.path.join(self.folder, "camera")
+        os.mkdir(camera)
+        good = os.path.join(self.images(0, "test_good"), "000.ppm")
+        bad = os.path.join(self.images(0, "test_bad"), "000.ppm")
+        # Images are told by their bytes.
+        for name, image in [("a.png", good), ("a.jpg", bad), ("a.png.bmp", good), ("b.c.tif", good)]:
+            shutil.copyfile(image, os.path.join(camera, name))
+        pictures = os.path.join(self.folder, "heat")
+        lines = self.succeed("inspect", self.memory, camera, "--heatmaps", pictures, "--json").stdout.splitlines()
+        places = {os.path.basename(s["file"]): os.path.basename(s["heatmap"]) for s in map(json.loads, lines)}
+        self.assertEqual(
+            places, {"a.jpg": "a.jpg.jpg", "a.png": "a.png.jpg", "a.png.bmp": "a.png.2.jpg", "b.c.tif": "b.c.jpg"}
+        )
+        self.assertEqual(sorted(os.listdir(pictures)), sorted(places.values()))
+        # Among the images a picture could replace one of them.
+        before = sorted(os.listdir(camera))
+        for way in camera, os.path.join(camera, "..", "camera"):
+            failed = self.run_command("inspect", self.memory, camera, "--heatmaps", way)
+            self.assertEqual(failed.returncode, 2, failed.stderr)
+            self.assertIn("among the images", failed.stderr)
+        self.assertEqual(sorted(os.listdir(camera)), before)
 
     def test_the_same_for_any_number_of_threads_and_memory_limit(self):
         images = [self.images(0), self.images(1), self.images(2)] * 3  # 71 MB of features in float

@@ -143,6 +143,20 @@ TEST(Products, LookTheSameEverywhere) {
   }
 }
 
+// In a fixture two pieces look more alike than as they come; nothing else about them changes.
+TEST(Products, LieStillInAFixture) {
+  const auto difference = [](Placing placing) {
+    const Image a = make_product("gear", 0, "", 1, placing).image;
+    const Image b = make_product("gear", 1, "", 1, placing).image;
+    double sum = 0;
+    for (std::size_t i = 0; i < a.rgb.size(); ++i) sum += std::abs(int{a.rgb[i]} - int{b.rgb[i]});
+    return sum;
+  };
+  EXPECT_LT(1.5 * difference(Placing::kFixture), difference(Placing::kFree));
+  EXPECT_EQ(make_product("wood", 3, "", 1).image.rgb,
+            make_product("wood", 3, "", 1, Placing::kFree).image.rgb);
+}
+
 TEST(Products, NeitherBlackNorBlown) {
   for (const std::string& name : product_names()) {
     const Image image = make_product(name, 0, "", 1).image;
