@@ -34,9 +34,9 @@ constexpr char kFooter[] =
 
 constexpr std::size_t kProducts = 5;
 constexpr std::size_t kCapacity = 4000;
-constexpr ProductCounts kCounts{80, 15, 24, Placing::kFixture};
+constexpr ProductCounts kCounts{100, 15, 24, Placing::kFixture};
 constexpr std::uint64_t kSeed = 1;
-constexpr double kFalseAlarmRate = 0.02;
+constexpr double kFalseAlarmRate = 0.01;
 
 struct DemoCommand {
   std::string report = "demo-report";

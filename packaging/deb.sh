@@ -22,13 +22,21 @@ rmdir "$root/usr/lib"
 gzip -9n "$root"/usr/share/man/man1/*
 doc=$root/usr/share/doc/contcore
 mkdir -p "$doc"
-gzip -9nc "$source/CHANGELOG.md" >"$doc/changelog.gz"
+gzip -9nc "$source/CHANGELOG.md" >"$doc/CHANGELOG.md.gz"
+maintainer="The contcore authors <contcore@example.org>"
+gzip -9nc >"$doc/changelog.gz" <<END
+contcore ($version) unstable; urgency=medium
+
+  * What changed is in CHANGELOG.md.
+
+ -- $maintainer  $(date -uR)
+END
 cat >"$doc/copyright" <<END
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: contcore
 
 Files: *
-Copyright: the contcore authors
+Copyright: 2026 the contcore authors
 License: Apache-2.0
  On Debian systems, the license is in /usr/share/common-licenses/Apache-2.0.
 END
@@ -36,15 +44,14 @@ find "$root" -type d -exec chmod 755 {} +
 find "$root" -type f ! -path '*/bin/*' -exec chmod 644 {} +
 
 # It reads a source package's description, of which there is no need to say more.
-mkdir "$stage/debian"
+mkdir "$stage/debian" "$root/DEBIAN"
 echo 'Source: contcore' >"$stage/debian/control"
 depends=$(cd "$stage" && dpkg-shlibdeps -O root/usr/bin/contcore | sed 's/^shlibs:Depends=//')
-mkdir "$root/DEBIAN"
 cat >"$root/DEBIAN/control" <<END
 Package: contcore
 Version: $version
 Architecture: $architecture
-Maintainer: The contcore authors <contcore@example.org>
+Maintainer: $maintainer
 Installed-Size: $(du -sk --exclude=DEBIAN "$root" | cut -f1)
 Depends: $depends
 Recommends: libcurl4

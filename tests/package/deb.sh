@@ -13,7 +13,7 @@ fail() {
 dpkg-deb --extract "$package" "$work/root"
 dpkg-deb --control "$package" "$work/control"
 for file in usr/bin/contcore usr/share/man/man1/contcore.1.gz lib/systemd/system/contcore.service \
-  usr/share/doc/contcore/copyright usr/share/doc/contcore/changelog.gz; do
+  usr/share/doc/contcore/copyright usr/share/doc/contcore/CHANGELOG.md.gz; do
   [ -s "$work/root/$file" ] || fail "$file is missing"
 done
 [ -z "$(ls "$work/control" | grep -vxE 'control|md5sums')" ] || fail "it has more than control and md5sums: $(ls "$work/control")"
@@ -22,9 +22,11 @@ others=$(dpkg-deb -c "$package" | awk '$2 != "root/root" || $1 ~ /^.....w/ || $1
 [ -z "$others" ] || fail "owned by others, or theirs to write: $others"
 
 # Every library the program is linked with is of a package it depends on.
-for library in $(objdump -p "$work/root/usr/bin/contcore" | awk '$1 == "NEEDED" { print $2 }'); do
+for library in $(objdump -p "$work/root/usr/bin/contcore" | awk '$1 == "NEEDED" && $2 !~ /^ld-/ { print $2 }'); do
   path=$(ldd "$work/root/usr/bin/contcore" | awk -v name="$library" '$1 == name { print $3 }')
-  owner=$(dpkg-query -S "$(readlink -f "${path:-/lib64/$library}")" | cut -d: -f1)
+  # Found in /lib, which is /usr/lib; packages know it as either.
+  path=${path#/usr}
+  owner=$( (dpkg-query -S "$path" || dpkg-query -S "/usr$path") 2>/dev/null | head -1 | cut -d: -f1)
   dpkg-deb -f "$package" Depends | tr ',' '\n' | sed 's/^ *//; s/ .*//' | grep -qx "$owner" ||
     fail "$library is of $owner, which it does not depend on"
 done
