@@ -15,10 +15,11 @@ umask 022
 version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$build/CMakeCache.txt")
 architecture=$(dpkg --print-architecture)
 cmake --install "$build" --prefix "$root/usr" --component command --strip >/dev/null
-# Units are in /lib there.
+# Debian has units in /lib, and keeps packages' completions apart from those of the machine's owner.
 mkdir -p "$root/lib"
 mv "$root/usr/lib/systemd" "$root/lib/systemd"
 rmdir "$root/usr/lib"
+mv "$root/usr/share/zsh/site-functions" "$root/usr/share/zsh/vendor-completions"
 gzip -9n "$root"/usr/share/man/man1/*
 doc=$root/usr/share/doc/contcore
 mkdir -p "$doc"

@@ -13,6 +13,7 @@ fail() {
 dpkg-deb --extract "$package" "$work/root"
 dpkg-deb --control "$package" "$work/control"
 for file in usr/bin/contcore usr/share/man/man1/contcore.1.gz lib/systemd/system/contcore.service \
+  usr/share/bash-completion/completions/contcore usr/share/zsh/vendor-completions/_contcore \
   usr/share/doc/contcore/copyright usr/share/doc/contcore/CHANGELOG.md.gz; do
   [ -s "$work/root/$file" ] || fail "$file is missing"
 done
