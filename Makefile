@@ -15,7 +15,7 @@ PAGE_PACKAGES := chromium nodejs python3-numpy
 BENCH_PACKAGES := libfaiss-dev libopenblas-dev libopencv-imgproc-dev libopencv-imgcodecs-dev python3-numpy
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h')
 
-.PHONY: build test test-page fuzz demo bench bench-backbones bench-images install docs format lint packages
+.PHONY: build test test-page fuzz demo bench bench-backbones bench-images install deb docs format lint packages
 
 # The command and the libraries. Whether the tests are built too is for `make test` to say.
 build: packages
@@ -71,6 +71,11 @@ bench-images: packages
 
 install: build
 	cmake --install $(BUILD)
+
+# A package for Debian 12: build/contcore_VERSION_ARCHITECTURE.deb. apt-get install ./build/contcore_*.deb
+deb: PACKAGES += dpkg-dev
+deb: build
+	packaging/deb.sh $(BUILD) build
 
 format:
 	clang-format -i $(FORMATTED)

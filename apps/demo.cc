@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -17,6 +18,7 @@
 #include "contcore/detector.h"
 #include "contcore/error.h"
 #include "contcore/metrics.h"
+#include "evaluate/report_style.h"
 #include "products/products.h"
 #include "progress_line.h"
 
@@ -31,9 +33,10 @@ constexpr char kFooter[] =
     "Leaves REPORT/index.html, the pictures, the products and the memory (REPORT/demo.ccm).\n";
 
 constexpr std::size_t kProducts = 5;
-constexpr std::size_t kCapacity = 1200;
-constexpr ProductCounts kCounts{60, 15, 24};
+constexpr std::size_t kCapacity = 4000;
+constexpr ProductCounts kCounts{100, 15, 24, Placing::kFixture};
 constexpr std::uint64_t kSeed = 1;
+constexpr double kFalseAlarmRate = 0.01;
 
 struct DemoCommand {
   std::string report = "demo-report";
@@ -41,14 +44,30 @@ struct DemoCommand {
   std::size_t threads = 0;
 };
 
-// What one product's test images gave.
+// What one product's test images gave. An image that is not called good is stopped.
 struct Result {
   double auroc = 0;
   std::size_t false_alarms = 0;
   std::size_t good = 0;
   std::size_t found = 0;
   std::size_t defects = 0;
+
+  Result& operator+=(const Result& other) {
+    false_alarms += other.false_alarms;
+    good += other.good;
+    found += other.found;
+    defects += other.defects;
+    return *this;
+  }
 };
+
+// What the page has beyond a report's: its tables fit on a telephone, so they need no box to
+// scroll.
+constexpr char kDemoStyle[] =
+    "th[scope=row],thead th:first-child{text-align:left}th{white-space:normal}"
+    ".pictures{display:grid;gap:.8rem;"
+    "grid-template-columns:repeat(auto-fill,minmax(min(16rem,45%),1fr))}"
+    ".pictures img{width:100%;height:auto;display:block;border-radius:4px}";
 
 using Matrix = std::vector<std::vector<Result>>;  // [step][product]
 
@@ -66,13 +85,16 @@ Result inspect(const Detector& detector, const std::vector<std::string>& files, 
   std::vector<float> good;
   std::vector<float> defects;
   InspectOptions options;
+  options.false_alarms = kFalseAlarmRate;
   options.map = static_cast<bool>(each);
   detector.inspect(files, options, compute, [&](Detector::Inspected& item) {
     if (!item.error.empty()) throw Error(Error::Kind::kInternal, item.error);
     const bool defect = kind_of(item.file) != "good";
     (defect ? defects : good).push_back(item.seen.score);
     ++(defect ? result.defects : result.good);
-    if (item.seen.rejected) ++(defect ? result.found : result.false_alarms);
+    if (verdict(item.seen) != std::string_view("good")) {
+      ++(defect ? result.found : result.false_alarms);
+    }
     if (each) each(item);
     return !stop_asked();
   });
@@ -100,6 +122,18 @@ double average(const std::vector<Result>& row) {
   return sum / static_cast<double>(row.size());
 }
 
+Result total(const std::vector<Result>& row) {
+  Result sum;
+  for (const Result& result : row) sum += result;
+  return sum;
+}
+
+// As a person would write it: "woven cloth".
+std::string shown_name(std::string name) {
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
 void print_row(const std::vector<std::string>& names, const std::vector<Result>& row,
                const Detector& detector) {
   std::string line = fmt::format("{:<22}", "after " + names[row.size() - 1]);
@@ -117,77 +151,105 @@ void print_header(const std::vector<std::string>& names) {
   fmt::print("\n{} {:>8} {:>9}\n", line, "mean", "vectors");
 }
 
+// From red at chance to green when perfect.
+std::string auroc_cell(double auroc) {
+  const double percent = 100 * auroc;
+  return fmt::format("<td style=\"background:hsl({:.0f} 60% 50% / .35)\">{:.1f}</td>",
+                     std::clamp((percent - 50) * 2.4, 0.0, 120.0), percent);
+}
+
+// A row for each product and a column for each step: that fits on a telephone.
 std::string table(const std::vector<std::string>& names, const Matrix& steps) {
-  std::string html = "<table><tr><th>image AUROC, %</th>";
-  for (const std::string& name : names) html += fmt::format("<th>{}</th>", name);
-  html += "<th>mean</th></tr>";
+  std::string html =
+      "<table><caption>image AUROC in %, after so many products</caption>"
+      "<thead><tr><th scope=\"col\">product</th>";
   for (std::size_t s = 0; s < steps.size(); ++s) {
-    html += fmt::format("<tr><td>after {}</td>", names[s]);
-    for (std::size_t t = 0; t < names.size(); ++t) {
-      if (t > s) {
-        html += "<td></td>";
-        continue;
-      }
-      const double percent = 100 * steps[s][t].auroc;
-      // From red at chance to green when perfect.
-      html += fmt::format("<td style='background:hsl({:.0f} 60% 50% / .35)'>{:.1f}</td>",
-                          std::clamp((percent - 50) * 2.4, 0.0, 120.0), percent);
-    }
-    html += fmt::format("<td>{:.1f}</td></tr>", 100 * average(steps[s]));
+    html += fmt::format("<th scope=\"col\">{}</th>", s + 1);
   }
-  return html + "</table>";
+  html += "</tr></thead>\n<tbody>";
+  for (std::size_t t = 0; t < names.size(); ++t) {
+    html += fmt::format("<tr><th scope=\"row\">{}</th>", shown_name(names[t]));
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+      html += t > s ? "<td></td>" : auroc_cell(steps[s][t].auroc);
+    }
+    html += "</tr>\n";
+  }
+  html += "</tbody>\n<tfoot><tr><th scope=\"row\">mean</th>";
+  for (const std::vector<Result>& row : steps) {
+    html += fmt::format("<td>{:.1f}</td>", 100 * average(row));
+  }
+  return html + "</tr></tfoot></table>\n";
+}
+
+std::string verdict_cells(const Result& result) {
+  return fmt::format("<td>{} of {}</td><td>{} of {}</td>", result.found, result.defects,
+                     result.false_alarms, result.good);
+}
+
+std::string verdicts(const std::vector<std::string>& names, const std::vector<Result>& row,
+                     const Memory& memory) {
+  std::string html =
+      "<table><thead><tr><th scope=\"col\">product</th><th scope=\"col\">vectors</th>"
+      "<th scope=\"col\">defects found</th><th scope=\"col\">good parts stopped</th></tr></thead>\n"
+      "<tbody>";
+  const std::vector<TaskState> states = memory.states();
+  for (std::size_t t = 0; t < names.size(); ++t) {
+    html += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td>{}</tr>\n", shown_name(names[t]),
+                        states[t].vectors, verdict_cells(row[t]));
+  }
+  return html + fmt::format(
+                    "</tbody>\n<tfoot><tr><th scope=\"row\">all</th><td>{}</td>{}</tr>"
+                    "</tfoot></table>\n",
+                    memory.size(), verdict_cells(total(row)));
 }
 
 std::string gallery(const std::vector<Picture>& pictures) {
   std::string html;
   std::string product;
   for (const Picture& picture : pictures) {
+    const std::string name = shown_name(picture.product);
+    const std::string kind = shown_name(picture.kind);
     if (picture.product != product) {
-      html += fmt::format("{}<h3>{}</h3><div class='row'>", product.empty() ? "" : "</div>",
-                          picture.product);
+      html += fmt::format("{}<h3>{}</h3>\n<div class=\"pictures\">",
+                          product.empty() ? "" : "</div>\n", name);
       product = picture.product;
     }
-    html += fmt::format("<figure><img src='{}' alt='{} of {}'><figcaption>{}</figcaption></figure>",
-                        picture.file, picture.kind, picture.product, picture.kind);
+    html += fmt::format(
+        "<figure><img src=\"{}\" alt=\"{}: {}\" loading=\"lazy\"><figcaption>{}</figcaption>"
+        "</figure>\n",
+        picture.file, name, kind, kind);
   }
-  return html + (product.empty() ? "" : "</div>");
+  return html + (product.empty() ? "" : "</div>\n");
 }
 
 std::string page(const std::vector<std::string>& names, const Matrix& steps,
                  const std::vector<Picture>& pictures, const Detector& detector) {
   const Memory& memory = detector.memory();
-  std::string html =
-      "<!doctype html><html lang='en'><meta charset='utf-8'>"
-      "<meta name='viewport' content='width=device-width'><title>contcore demo</title>"
-      "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:75rem;margin:2rem auto;"
-      "padding:0 1rem;color-scheme:light dark}td,th{padding:.3rem .8rem;text-align:left}"
-      "table{border-collapse:collapse}.row{display:flex;flex-wrap:wrap;gap:.8rem}"
-      "figure{margin:0}img{width:17rem;max-width:100%;display:block}"
-      "figcaption{font-size:.9rem}</style><h1>contcore demo</h1>";
+  const Result all = total(steps.back());
+  std::string html = fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+      "content=\"width=device-width,initial-scale=1\">\n<title>contcore demo</title>\n"
+      "<style>{}{}</style></head>\n<body><main><h1>contcore demo</h1>\n",
+      kStyle, kDemoStyle);
   html += fmt::format(
-      "<p>{} made-up products, learned one after another into one memory of {} vectors; together "
-      "they bring more than it has room for. After each step every product learned so far is "
-      "inspected. Backbone: {}.</p>",
-      names.size(), memory.capacity(), backbone_text(detector.memory().source));
-  html += "<h2>What it knows after each step</h2>" + table(names, steps);
+      "<p>{} made-up products, learned one after another from {} good images each into one memory "
+      "of {} vectors; together they bring more than it has room for. After each step every product "
+      "learned so far is inspected. At the end <strong>{} of {} defects</strong> are found and "
+      "<strong>{} of {} good parts</strong> stopped, with thresholds for a false-alarm rate of "
+      "{:.0f} %. Backbone: {}.</p>\n",
+      names.size(), kCounts.train, memory.capacity(), all.found, all.defects, all.false_alarms,
+      all.good, 100 * kFalseAlarmRate, backbone_text(detector.memory().source));
+  html += "<h2>What it knows after each step</h2>\n" + table(names, steps);
   html += fmt::format(
-      "<p>Forgetting (mean loss since each product was known best): {:.1f} points. Certificate: no "
-      "patch ever learned is farther than {:.3g} from the memory.</p>",
+      "<p class=\"note\">Forgetting (mean loss since each product was known best): {:.1f} points. "
+      "Certificate: no patch ever learned is farther than {:.3g} from the memory.</p>\n",
       100 * forgetting(steps), memory.certificate());
+  html += "<h2>The verdicts at the end</h2>\n" + verdicts(names, steps.back(), memory);
   html +=
-      "<h2>The verdicts at the end</h2><table><tr><th>product</th><th>vectors</th>"
-      "<th>defects found</th><th>good images rejected</th></tr>";
-  const std::vector<TaskState> states = memory.states();
-  for (std::size_t t = 0; t < names.size(); ++t) {
-    const Result& result = steps.back()[t];
-    html += fmt::format("<tr><td>{}</td><td>{}</td><td>{} of {}</td><td>{} of {}</td></tr>",
-                        names[t], states[t].vectors, result.found, result.defects,
-                        result.false_alarms, result.good);
-  }
-  html +=
-      "</table><h2>What it sees</h2><p>Heat where a patch is far from all that was learned; "
-      "outlined, what lies above the threshold; below, score / threshold.</p>";
-  return html + gallery(pictures) + "</html>\n";
+      "<h2>What it sees</h2>\n<p class=\"note\">The first test image of each kind. Heat, and an "
+      "outline around it, where a part is farther from all that was learned than the threshold; "
+      "below, score / threshold.</p>\n";
+  return html + gallery(pictures) + "</main></body></html>\n";
 }
 
 // How this command was found: by its path in a build folder, by its name once installed.
@@ -238,7 +300,7 @@ void run(const DemoCommand& command) {
         const std::string kind = kind_of(item.file);
         if (std::count(shown.begin(), shown.end(), kind) > 0) return;
         shown.push_back(kind);
-        const std::string file = fmt::format("heatmaps/{}_{}.png", names[t], kind);
+        const std::string file = fmt::format("heatmaps/{}_{}.jpg", names[t], kind);
         fs::create_directories(command.report + "/heatmaps");
         write_image(command.report + "/" + file, draw_inspection(item.image, item.seen));
         pictures.push_back({names[t], kind, file});
@@ -255,7 +317,10 @@ void run(const DemoCommand& command) {
   const std::string html = page(names, steps, pictures, detector);
   const std::span<const std::byte> parts[] = {std::as_bytes(std::span(html))};
   write_whole(command.report + "/index.html", parts);
-  fmt::print("\nforgetting {:.1f} points; certificate {:.4g}; {:.0f} s in all\n",
+  const Result all = total(steps.back());
+  fmt::print("\n{} of {} defects found, {} of {} good parts stopped\n", all.found, all.defects,
+             all.false_alarms, all.good);
+  fmt::print("forgetting {:.1f} points; certificate {:.4g}; {:.0f} s in all\n",
              100 * forgetting(steps), detector.memory().certificate(), watch.seconds());
   fmt::print("report: {}/index.html\n", printable_name(command.report));
   fmt::print("page:   {} serve {}/demo.ccm, then open http://127.0.0.1:8080\n",

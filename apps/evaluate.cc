@@ -15,6 +15,7 @@
 #include "contcore/evaluate.h"
 #include "contcore/memory.h"
 #include "evaluate/results.h"
+#include "evaluate/text.h"
 #include "evaluate_options.h"
 #include "progress_line.h"
 
@@ -46,7 +47,7 @@ struct EvaluateCommand {
   bool online = false;
   std::string report;
   CommonOptions common;
-  std::string line;  // the command as it was given
+  std::string line;  // the command as it was given, without the folders of others
 };
 
 // The values of one parameter.
@@ -290,8 +291,8 @@ void run(EvaluateCommand& command) {
   if (!command.report.empty()) {
     ReportOptions report;
     report.dataset = dataset_name(options);
-    report.schedule =
-        options.schedule.empty() ? fmt::format("1x{}", results[0].tasks.size()) : options.schedule;
+    report.schedule = options.schedule.empty() ? fmt::format("1x{}", results[0].tasks.size())
+                                               : without_folders(options.schedule);
     report.title = report.dataset + ", " + report.schedule;
     report.command = command.line;
     write_report(command.report, results, report);
@@ -328,7 +329,7 @@ std::string quoted(const std::string& word) {
 void add_evaluate(CLI::App& app, const std::vector<std::string>& words) {
   auto command = std::make_shared<EvaluateCommand>();
   command->line = "contcore";
-  for (const std::string& word : words) command->line += " " + quoted(word);
+  for (const std::string& word : words) command->line += " " + quoted(without_folders(word));
   CLI::App* sub = app.add_subcommand("evaluate", "Measure methods on a schedule of tasks");
   command->data.add_to(*sub);
   sub->add_option("--schedule", command->data.evaluation.schedule,
@@ -377,8 +378,9 @@ void add_evaluate(CLI::App& app, const std::vector<std::string>& words) {
       ->type_name("NAME=V,V");
   sub->add_flag("--fresh", command->data.evaluation.fresh,
                 "Run again what an earlier run finished");
-  sub->add_option("--report", command->report,
-                  "Leave a page with tables, curves and pictures there, and JSON, CSV, Markdown")
+  sub->add_option(
+         "--report", command->report,
+         "Leave a page with tables, curves and pictures there, and JSON, CSV, Markdown, LaTeX, SVG")
       ->type_name("DIR");
   command->common.add_to(*sub);
   sub->footer(kFooter);

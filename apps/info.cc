@@ -78,6 +78,8 @@ std::string as_json(const InfoCommand& command, const Memory& memory, std::size_
                             {"why", states[t].why},
                             {"learned", task.learned},
                             {"calibrated", states[t].calibrated},
+                            {"known_defects", memory.known_defects(t).images},
+                            {"known_defects_used", memory.known_defects(t).used},
                             {"drift", finite(states[t].drift())}};
     if (const auto threshold = memory.threshold(t, command.false_alarms)) {
       entry["threshold"] = threshold->score;
@@ -104,6 +106,24 @@ std::string why_certificate(const Memory& memory, const std::vector<TaskState>& 
   }
   return fmt::format("none: {} no vector; a larger memory has room for all",
                      without == 1 ? "a task has" : fmt::format("{} tasks have", without));
+}
+
+// A line for each task that has some.
+std::string defects_text(const Memory& memory) {
+  std::string text;
+  for (std::size_t t = 0; t < memory.tasks().size(); ++t) {
+    const KnownDefects known = memory.known_defects(t);
+    if (known.images == 0) continue;
+    const std::string why = known.used ? "they count"
+                            : known.images < KnownDefects::kLeast
+                                ? fmt::format("they count from {} on", KnownDefects::kLeast)
+                                : "they do not count: too few good images were learned since "
+                                  "defects can be";
+    text += fmt::format("{}known defects of {}: {}, {} patches; {}\n", text.empty() ? "\n" : "",
+                        printable_name(memory.tasks()[t].name), counted(known.images, "image"),
+                        known.patches, why);
+  }
+  return text;
 }
 
 std::string as_text(const InfoCommand& command, const Memory& memory, std::size_t lessons) {
@@ -155,6 +175,7 @@ std::string as_text(const InfoCommand& command, const Memory& memory, std::size_
         alarms_text(threshold),
         states[t].calibrated != 0 ? fmt::format("{:.2f}", states[t].drift()) : "-", task.learned);
   }
+  text += defects_text(memory);
   return text;
 }
 

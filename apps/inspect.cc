@@ -19,6 +19,7 @@
 #include "contcore/error.h"
 #include "contcore/npy.h"
 #include "fewer_vectors.h"
+#include "picture_places.h"
 #include "progress_line.h"
 #include "remote.h"
 
@@ -48,38 +49,6 @@ struct InspectCommand {
   InspectOptions options;
   CommonOptions common;
 };
-
-// The folder that all files have in common.
-fs::path common_folder(const std::vector<std::string>& files) {
-  fs::path common = fs::path(files[0]).parent_path();
-  for (const std::string& file : files) {
-    const fs::path folder = fs::path(file).parent_path();
-    fs::path same;
-    for (auto a = common.begin(), b = folder.begin();
-         a != common.end() && b != folder.end() && *a == *b; ++a, ++b) {
-      same /= *a;
-    }
-    common = same;
-  }
-  return common;
-}
-
-// Where the picture of an image goes: the same path under `folder`, with an ending added.
-std::string place_of(const std::string& folder, const fs::path& common, const std::string& file,
-                     const char* ending) {
-  fs::path inside;
-  for (const fs::path& part : fs::path(file).lexically_relative(common)) {
-    if (part != ".." && part != "/") inside /= part;
-  }
-  const fs::path place = fs::path(folder) / (inside.string() + ending);
-  std::error_code error;
-  fs::create_directories(place.parent_path(), error);
-  if (error) {
-    throw Error(Error::Kind::kInput, fmt::format("{}: cannot be made: {}",
-                                                 place.parent_path().string(), error.message()));
-  }
-  return place.string();
-}
 
 std::size_t shown_regions(const Inspection& seen) {
   return std::min(seen.regions.size(), kMostRegions);
@@ -272,23 +241,28 @@ void run(const InspectCommand& command) {
     throw Error(Error::Kind::kUsage, "--false-alarms must be above 0 and below 1, such as 0.05");
   }
   const std::vector<std::string> files = find_images(command.images);
+  const std::vector<std::string> pictures = command.heatmaps.empty()
+                                                ? std::vector<std::string>(files.size())
+                                                : picture_places(command.heatmaps, files);
+  const std::vector<std::string> maps = command.maps.empty()
+                                            ? std::vector<std::string>(files.size())
+                                            : map_places(command.maps, files);
   Detector detector = open_detector(command.memory, command.backbone);
   Compute compute(command.common.threads);
   if (command.use != 0) use_fewer(detector, command, compute);
-  const fs::path common = common_folder(files);
   Count count;
   std::size_t done = 0;
   const Stopwatch watch;
   ProgressLine progress(fmt::format("inspecting {}", counted(files.size(), "image")));
   detector.inspect(files, command.options, compute, [&](Detector::Inspected& item) {
-    std::string picture;
-    if (item.error.empty() && !command.heatmaps.empty()) {
-      picture = place_of(command.heatmaps, common, item.file, ".png");
+    const std::string& picture = pictures[done];
+    if (item.error.empty() && !picture.empty()) {
+      make_folder_of(picture);
       write_image(picture, draw_inspection(item.image, item.seen));
     }
-    if (item.error.empty() && !command.maps.empty()) {
-      write_npy(place_of(command.maps, common, item.file, ".npy"),
-                std::span<const float>(item.seen.map.values), item.seen.map.width);
+    if (item.error.empty() && !maps[done].empty()) {
+      make_folder_of(maps[done]);
+      write_npy(maps[done], std::span<const float>(item.seen.map.values), item.seen.map.width);
     }
     count.add(item);
     print_result(command.common.json ? json_line(as_json(item, detector.memory(), picture))
@@ -311,7 +285,7 @@ void add_inspect(CLI::App& app) {
   sub->add_option("--server", command->server, "Ask the contcore serve at this address")
       ->type_name("URL");
   sub->add_option("--heatmaps", command->heatmaps,
-                  "Write a picture of each image here: heat, outline, verdict")
+                  "Write a picture of each image here, as JPEG: heat, outline, verdict")
       ->type_name("DIR");
   sub->add_option("--maps", command->maps,
                   "Write each anomaly map here, as float32 .npy in the image's pixels")

@@ -18,6 +18,7 @@
 #include "contcore/error.h"
 #include "detector/eight_bit.h"
 #include "kept_versions.h"
+#include "learn_defects.h"
 #include "memory_settings.h"
 #include "progress_line.h"
 #include "remote.h"
@@ -31,6 +32,7 @@ constexpr char kFooter[] =
     "  contcore learn line.ccm bottles/good --task bottle\n"
     "  contcore learn line.ccm screws/ --task screw          (the same memory learns on)\n"
     "  contcore learn line.ccm today/*.png --task bottle --online\n"
+    "  contcore learn line.ccm bad/ --task bottle --defects --masks masks/\n"
     "  contcore learn --server http://127.0.0.1:8080 bottles/good --task bottle\n"
     "The settings of a memory (those of a \"new memory\") are chosen when it is made and kept in\n"
     "it. Ctrl-C leaves it as it was. With --server a running contcore\n"
@@ -43,6 +45,8 @@ struct LearnCommand {
   LearnOptions options;
   std::string memory_limit;
   std::string hold_out;
+  bool defects = false;
+  std::string masks;
   std::optional<double> ratio;
   MemorySettings settings;
   KeptVersions kept;
@@ -187,6 +191,21 @@ void run(LearnCommand& command) {
                    : as_text(command, report, detector.memory(), seconds, peak.bytes()));
 }
 
+// Settings are of a memory that is made: this one must be there.
+void run_defects(const CLI::App& sub, const LearnCommand& command) {
+  std::vector<std::string> of_good = {"--online", "--ratio", "--hold-out", "--memory-limit"};
+  of_good.insert(of_good.end(), MemorySettings::names().begin(), MemorySettings::names().end());
+  for (const std::string& option : of_good) {
+    if (option == "--backbone" || sub.get_option(option)->count() == 0) continue;
+    throw Error(Error::Kind::kUsage,
+                fmt::format("{} is of good images and cannot be given with --defects; leave it out",
+                            option));
+  }
+  check_writable(command.memory);
+  learn_defects({command.memory, command.images, command.masks, command.settings.backbone(),
+                 command.options, command.common});
+}
+
 void run_remote(const LearnCommand& command) {
   learn_remotely({command.server, command.images, command.options.task, command.options.online,
                   command.options.strict, command.common.json});
@@ -212,6 +231,11 @@ void add_learn(CLI::App& app) {
                   "Part p of the patches that is taken (default: 0.01; online 0.1)")
       ->type_name("p");
   sub->add_option("--hold-out", command->hold_out)->group("");  // to say that it is gone
+  sub->add_flag("--defects", command->defects,
+                "The images show defects: what is like them will score higher");
+  sub->add_option("--masks", command->masks,
+                  "Where in them: a folder of NAME_mask.png (default: what is outlined)")
+      ->type_name("DIR");
   sub->add_flag("--strict", command->options.strict,
                 "Stop at an image that cannot be read, instead of leaving it out");
   sub->add_option("--memory-limit", command->memory_limit,
@@ -224,9 +248,14 @@ void add_learn(CLI::App& app) {
   sub->callback([command, sub] {
     check_paper(*sub);
     sort_positionals(*sub, command->server, command->memory, command->images);
+    if (command->defects && command->server.empty()) return run_defects(*sub, *command);
+    if (!command->masks.empty() && !command->defects) {
+      throw Error(Error::Kind::kUsage, "--masks are of defects; give --defects too");
+    }
     if (command->server.empty()) return run(*command);
-    std::vector<std::string> local = {"--ratio",   "--hold-out", "--memory-limit",
-                                      "--threads", "--versions", "--versions-size"};
+    std::vector<std::string> local = {"--ratio",    "--hold-out",     "--memory-limit",
+                                      "--threads",  "--defects",      "--masks",
+                                      "--versions", "--versions-size"};
     local.insert(local.end(), MemorySettings::names().begin(), MemorySettings::names().end());
     refuse_local_options(*sub, local);
     run_remote(*command);

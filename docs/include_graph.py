@@ -22,7 +22,7 @@ PUBLIC = {
     "memory": ["memory"],
     "image": ["image", "score"],
     "backbone": ["backbone", "embedding"],
-    "detector": ["detector", "extractor", "verdict"],
+    "detector": ["detector", "extractor", "defects", "verdict"],
     "evaluate": ["analyze", "dataset", "evaluate", "metrics", "schedule"],
     "serve": ["service"],
 }

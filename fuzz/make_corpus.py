@@ -95,7 +95,7 @@ def safetensors(tensors, metadata):
     return whole.replace(b"0" * 64, hashlib.sha256(whole).hexdigest().encode(), 1)
 
 
-def memory_file(rule="share", vectors=3, held=2, former=False, kind="F32", **more):
+def memory_file(rule="share", vectors=3, held=2, former=False, kind="F32", shown=0, **more):
     tasks = [
         {"name": name, "images": 5, "patches": 50, "picked": 3, "epsilon": 0.5, "epsilon_hat": 0.25,
          "covering": covering, "learned": "2031-05-04T03:02:01Z"}
@@ -134,6 +134,17 @@ def memory_file(rule="share", vectors=3, held=2, former=False, kind="F32", **mor
             "learned.end": ("I32", [held], [i + 1 for i in range(held)]),
             "learned.limit": ("I32", [held], [-1] * held),
         })  # fmt: skip
+    if shown:
+        arrays.update({
+            "suspects.patches": (kind, [held, 2], [7] * (2 * held)),
+            "suspects.image": ("I32", [held], list(range(held))),
+            "suspects.distance": ("F32", [held], [1.5] * held),
+            "suspects.value": ("F32", [held], [1.0] * held),
+            "defects.patches": (kind, [2, 2], [9, 9, 8, 8]),
+            "defects.patch_of": ("I32", [2], [0, 1]),
+            "defects.image": ("I32", [2 * shown], [i for n in range(shown) for i in (n, 0)]),
+            "defects.image_of": ("I32", [shown], [0] * shown),
+        })  # fmt: skip
     return safetensors(arrays, text)
 
 
@@ -145,6 +156,8 @@ def memory():
     save("memory", "cut", memory_file()[:-5])
     save("memory", "bytes", memory_file(kind="U8"))
     save("memory", "former", memory_file(former=True))
+    save("memory", "defects", memory_file(shown=10))
+    save("memory", "defects_bytes", memory_file(kind="U8", shown=11))
     record = '{"name":"%s","images":1,"patches":9,"picked":2,"epsilon":1,"epsilon_hat":1,'
     record += '"covering":%s,"learned":"x"}'
     one, two = record % ("bottle", "1"), record % ("screw", "null")

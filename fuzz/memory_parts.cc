@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto count = [&input] { return static_cast<std::size_t>(fuzz::take(input) % 8); };
   const std::size_t n = count(), d = count(), held = count(), patches = count();
   const std::size_t other_n = count(), other_held = count();
-  // Of both versions, and of floats or bytes.
+  // Of both versions, of floats or bytes, and with known defects.
   const std::uint8_t kinds = fuzz::take(input);
   const bool former = kinds % 2 == 1;
   const char* numbers = kinds / 2 % 2 == 1 ? "U8" : "F32";
@@ -104,6 +104,16 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     parts.array("learned.limit", "I32", {more});
     parts.array("learned.hash", "I32", {patches});
     parts.array("calibration.scores", "F32", {patches});
+    if (kinds / 4 % 2 == 1) {
+      parts.array("suspects.image", "I32", {other_n});
+      parts.array("suspects.distance", "F32", {other_n});
+      parts.array("suspects.value", "F32", {other_n});
+      parts.array("suspects.patches", numbers, {other_n, d});
+      parts.array("defects.patch_of", "I32", {patches});
+      parts.array("defects.image_of", "I32", {held});
+      parts.array("defects.image", "I32", {2 * held});
+      parts.array("defects.patches", numbers, {patches, d});
+    }
   }
   parts.array("radius", "F32", {rows});
   parts.array("slack", "F32", {n});

@@ -33,7 +33,11 @@ inline void use(Memory memory, bool learn) {
   }
   memory.recognise(patches.view());
   if (memory.size() > 1) {
-    expect(memory.distances(patches.view(), compute).size() == 3);
+    std::vector<float> distances = memory.distances(patches.view(), compute);
+    expect(distances.size() == 3);
+    for (std::size_t t = 0; t < memory.tasks().size() && t < 4; ++t) {
+      memory.raise(t, patches.view(), distances, compute);
+    }
     taken([&] { memory.shrink(memory.size() - 1, compute); });
   }
   if (!learn) return;
@@ -51,6 +55,9 @@ inline void use(Memory memory, bool learn) {
     memory.calibrate("bottle", std::span(&scores, 1), std::span(&image, 1), Memory::Keep::kLatest,
                      std::span(&learned, 1));
     expect(!memory.is_new("bottle", 7));
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      memory.learn_defect("bottle", patches.view(), i, compute);
+    }
     Memory::merge(memory, memory.copy(), memory.capacity(), compute);
   });
 }

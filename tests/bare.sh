@@ -1,13 +1,14 @@
 #!/bin/bash
 # A machine with nothing on it: makes a bare Debian 12 in a folder and runs README's two commands there, on a
-# clean copy of the last commit, as root and as an ordinary user who may use sudo. Needs root and debootstrap, and takes
+# clean copy of the last commit, as root and as an ordinary user who may use sudo; and installs the Debian package that
+# `make deb` made on another. Needs root and debootstrap, and takes
 # a quarter of an hour; not part of CI. To be run whenever packages or tests change.
 #
-#   tests/bare.sh FOLDER [TIMES [root|user]]     TIMES: how often `make test` is run; only as one of the two
+#   tests/bare.sh FOLDER [TIMES [root|user|deb]]     TIMES: how often `make test` is run; only one of the three
 set -euo pipefail
-FOLDER=${1:?"usage: tests/bare.sh FOLDER [TIMES [root|user]]"}
+FOLDER=${1:?"usage: tests/bare.sh FOLDER [TIMES [root|user|deb]]"}
 TIMES=${2:-1}
-WHO=${3:-"root user"}
+WHO=${3:-"root user deb"}
 SOURCE=$(cd "$(dirname "$0")/.." && pwd)
 [ "$(id -u)" = 0 ] || { echo "bare.sh: must be root, to make another machine's root" >&2; exit 2; }
 command -v debootstrap >/dev/null || { echo "bare.sh: apt-get install debootstrap" >&2; exit 2; }
@@ -47,6 +48,15 @@ for who in $WHO; do
   root=$FOLDER/$who
   rm -rf "$root"
   cp -a "$FOLDER/base" "$root"
+  if [ "$who" = deb ]; then
+    echo "== deb: install, --version, demo"
+    cp "$SOURCE"/build/contcore_*.deb "$root/root/"
+    inside "$root" bash -c 'apt-get update -q && apt-get install -qy --no-install-recommends /root/contcore_*.deb' >/dev/null
+    inside "$root" bash -c 'cd /root && contcore --version && contcore demo'
+    test -s "$root/root/demo-report/index.html"
+    inside "$root" bash -c 'dpkg --purge contcore && ! command -v contcore'
+    continue
+  fi
   home=/root
   run=(bash -c)
   # What nobody can do without: make itself, and a way to be root for those who are not.

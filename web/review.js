@@ -3,12 +3,14 @@ import { $, el, icon, put } from "./dom.js";
 import { drawSmall } from "./pictures.js";
 import { count, num } from "./words.js";
 
+const MOST_REMARKED = 40;  // pictures beside the strangest
+
 /** Shows a job's review, and answers with the images to leave out once the user says so. Gives up with the run. */
 export function review(run) {
   const { remarks = [], strangest = [] } = run.job.review ?? {};
   const without = new Set();
-  const named = new Map();  // the pictures that remarks speak of, and the strangest
-  for (const one of strangest) named.set(one.image, one);
+  const remarked = [...new Set(remarks.flatMap(({ images = [] }) => images))].filter((image) => !strangest.some((one) => one.image === image));
+  const shown = [...strangest, ...remarked.slice(0, MOST_REMARKED).map((image) => ({ image }))];
 
   const showCount = () => {
     const left = run.job.received - without.size;
@@ -24,8 +26,8 @@ export function review(run) {
 
   $("review-remarks").replaceChildren(...remarks.map((remark) => remarkItem(remark, leaveOut)));
   $("review-none").hidden = remarks.length > 0;
-  $("review-pictures").replaceChildren(...strangest.map((one) => tile(one, run.byIndex.get(one.image), () => leaveOut([one.image], !without.has(one.image)))));
-  $("review-strangest").hidden = !strangest.length;
+  $("review-pictures").replaceChildren(...shown.map((one) => tile(one, run.byIndex.get(one.image), () => leaveOut([one.image], !without.has(one.image)))));
+  $("review-strangest").hidden = !shown.length;
   showCount();
   $("review").hidden = false;
   $("review-h").focus();
@@ -54,7 +56,7 @@ function tile({ image, name, score, usual }, file, toggle) {
   const canvas = el("canvas", { width: 1, height: 1 });
   const words = name || file?.name || `image ${image + 1}`;
   if (file) drawSmall(canvas, file, 200).catch(() => {});  // a format that this browser does not know: its name stays
-  const than = usual ? `${num(score)}, usual ${num(usual)}` : num(score);
-  return el("button", { type: "button", class: "tile", "aria-pressed": "false", "data-image": image, onclick: toggle, "aria-label": `Leave out ${words}, score ${than}` },
+  const than = score == null ? "see the remarks" : usual ? `${num(score)}, usual ${num(usual)}` : num(score);
+  return el("button", { type: "button", class: "tile", "aria-pressed": "false", "data-image": image, onclick: toggle, "aria-label": `Leave out ${words}, ${score == null ? than : `score ${than}`}` },
     canvas, el("span", { class: "tile-name" }, words), el("span", { class: "tile-score" }, than), el("span", { class: "tile-out" }, "left out"));
 }

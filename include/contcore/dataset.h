@@ -21,6 +21,7 @@ struct Product {
   /// Whether there are defective test images and each has a mask: pixel measures are only defined
   /// then.
   bool masks = false;
+  std::string folder;  ///< of the data set: what reports name files by starts there
 };
 
 struct Dataset {

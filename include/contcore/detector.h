@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "contcore/compute.h"
+#include "contcore/defects.h"
 #include "contcore/extractor.h"
 #include "contcore/history.h"
 #include "contcore/image.h"
@@ -100,6 +101,17 @@ class Detector {
 
   /// Learns one image online. What it scores before that calibrates its task.
   void learn_online(const Image& image, const LearnOptions& options, Compute& compute);
+
+  /// Shows a defect of a task that was learned. The memory is as before if this throws, as
+  /// learn_defect() of contcore/defects.h.
+  void learn_defect(const Image& image, const DefectMark& mark, const std::string& task,
+                    Compute& compute);
+
+  /// The same for image files, several at a time. `mask_of` tells the mask of a file; empty: what
+  /// is outlined. An image that teaches nothing is left out and reported, or (strict) stops it all.
+  LearnReport learn_defects(const std::vector<std::string>& files,
+                            const std::function<std::string(const std::string&)>& mask_of,
+                            const LearnOptions& options, Compute& compute);
 
   /// Safe to call from several threads, each with a Compute of its own, while nobody learns.
   Inspection inspect(const Image& image, const InspectOptions& options, Compute& compute) const;

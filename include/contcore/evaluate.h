@@ -54,7 +54,7 @@ struct Verdict {
   enum Why { kBest, kWorst, kBorderline };
   Why why = kBest;
   std::string product;
-  std::string file;
+  std::string file;  ///< from the data set's folder on
   std::string kind;  ///< "good", or the defect's name
   bool defect = false;
   float score = 0;
@@ -156,10 +156,12 @@ struct ReportOptions {
   std::string command;   ///< that makes this report
 };
 
-/// Leaves index.html (one page, no network), results.json, results.csv and results.md in the
-/// folder. Results that differ in one of m, p, q or backbone alone are drawn as a sweep; those that
-/// differ in the seed or the order alone are averaged, with the deviation. The paper's figures for
-/// the same data set, schedule and method stand beside ours.
+/// Leaves index.html (one page, no network), results.json, results.csv, results.md, the tables in
+/// LaTeX (tables.tex for a paper, results.tex to compile) and figures/*.svg in the folder. Files
+/// are named from the data set's folder on, backbones without theirs. Results that differ in one of
+/// m, p, q or backbone alone are drawn as a sweep; those that differ in the seed or the order alone
+/// are averaged, with the deviation. The paper's figures for the same data set, schedule and method
+/// stand beside ours.
 void write_report(const std::string& folder, const std::vector<RunResult>& results,
                   const ReportOptions& options);
 

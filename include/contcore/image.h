@@ -117,8 +117,9 @@ Region to_original(const Region& region, const NetworkInput& input, std::size_t 
 
 /// What a person looks at: the image, the heat over it, the outline of what lies above `level`, and
 /// below the image a bar, green, red or amber, with the caption (ASCII; in several lines if it
-/// must). `map` is in the image's pixels. An image less than 320 pixels wide is enlarged, at most
-/// ninefold, and then given a margin, so that the caption can be read.
+/// must). `map` is in the image's pixels. The picture is of a screen's size: an image with a side
+/// of more than 1280 pixels is shrunk to that, and one less than 320 pixels wide is enlarged, at
+/// most ninefold, and then given a margin, so that the caption can be read.
 struct Overlay {
   float low = 0;          ///< map value shown as cold (no colour)
   float high = 1;         ///< map value shown as hottest

@@ -96,12 +96,33 @@ struct LearnHow {
   std::function<void(std::span<const float> distances)> before;
 };
 
+/// Places where a good image is strangest, the strangest first: what known defects would make of
+/// its score is told by them.
+struct Suspects {
+  static constexpr std::size_t kMost = 4;
+
+  Vectors patches;
+  std::vector<float> distances;  ///< of each patch, when the image was scored
+  std::vector<float> values;     ///< of the place: what the score would be, were it the only one
+};
+
 /// What a good image scores that the memory has not learned: with as many vectors as its task had
 /// then, with 2^-½ of them, 2^-1, and so on, as far as known.
 struct ImageScores {
   std::size_t vectors = 0;
   std::vector<float> scores;
   std::uint64_t image = 0;  ///< tells it from others: a hash of its features; 0: not known
+  std::shared_ptr<const Suspects> suspects =
+      {};  ///< none: known defects cannot be calibrated by it
+};
+
+/// What a memory knows of a task's defects.
+struct KnownDefects {
+  static constexpr std::size_t kLeast = 10;  ///< images that must be shown before they count
+
+  std::size_t images = 0;   ///< that were shown
+  std::size_t patches = 0;  ///< of them that are kept
+  bool used = false;        ///< whether scores are raised by them
 };
 
 class Memory {
@@ -198,6 +219,22 @@ class Memory {
   };
   Thinned thinned(VectorView patches, const std::string& task, Compute& compute) const;
 
+  /// Shows a defect of a task that was learned: the patches of an image that it covers, and what
+  /// tells the image from others (its hash). One that was shown before adds nothing. Of all patches
+  /// at most 256 are kept, and fewer when all tasks' would take more than a tenth of the memory's
+  /// bytes, or 1 MiB: those that are farthest from what is normal and from each other. From the
+  /// tenth image on they count: distances are raised, and the threshold with them
+  /// (docs/method.md). The vectors stay as they are. The memory is as before if this throws: Error
+  /// kUsage for a task that is not there, kInput for patches that cannot be, or for none.
+  void learn_defect(const std::string& task, VectorView patches, std::uint64_t image,
+                    Compute& compute);
+  KnownDefects known_defects(std::size_t task) const;
+  /// Raises the distances of an image's patches to the memory where they are nearer to a known
+  /// defect of the task than to anything normal: d + 2 max(0, d − the distance to that). Leaves
+  /// them as they are while the defects are not used.
+  void raise(std::size_t task, VectorView patches, std::span<float> distances,
+             Compute& compute) const;
+
   /// Sets the threshold of a task by hand, or (neither given) leaves it to the calibration
   /// again. Throws Error (kUsage) for a task that is not there and for numbers that are none: a
   /// score is above 0, a rate between 0 and 1.
@@ -207,7 +244,8 @@ class Memory {
   /// vectors as the task has now. Nothing when it is not calibrated, or not for so few.
   std::optional<Threshold> threshold(std::size_t task, double false_alarms) const;
   std::vector<TaskState> states() const;
-  /// Scores of the images a task is calibrated with, for as many vectors as it has now.
+  /// Scores of the images a task is calibrated with, for as many vectors as it has now, raised
+  /// where known defects are used.
   std::vector<float> calibration_scores(std::size_t task) const;
 
   /// The task whose images the patches resemble most, by their mean; nothing when no mean is known.

@@ -39,10 +39,11 @@ struct Inspection {
 };
 
 /// Score, product, verdict, its reason and regions, given the patches' distances to the memory; no
-/// map. Whoever judges
-/// an image calls this. Throws Error (kUsage) for a task that is not in the memory.
-Inspection judge(const Memory& memory, const Patches& patches, std::span<const float> distances,
-                 const InspectOptions& options);
+/// map. Whoever judges an image calls this. Distances are raised first where known defects of the
+/// product are near (Memory::raise), so that a map made of them shows what the score says. Throws
+/// Error (kUsage) for a task that is not in the memory.
+Inspection judge(const Memory& memory, const Patches& patches, std::span<float> distances,
+                 const InspectOptions& options, Compute& compute);
 
 /// Searches, judges, and draws the map over the image the patches are of. Throws Error (kInput)
 /// when the memory is empty, and as judge().

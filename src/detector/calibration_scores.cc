@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "base/peak_memory.h"
 #include "base/rows.h"
+#include "contcore/defects.h"
 #include "contcore/error.h"
 #include "contcore/greedy.h"
 #include "contcore/nearest.h"
@@ -99,6 +101,34 @@ std::vector<float> level_scores(std::vector<float> distances, const PatchGrid& g
     scores.push_back(std::max(scores.back(), image_score(moved, grid, score)));
   }
   return scores;
+}
+
+// The strangest places of an image, none beside another: what it scores is the value of the first,
+// and known defects may make one of the others the first.
+std::shared_ptr<const Suspects> suspects_of(VectorView patches, std::span<const float> distances,
+                                            const PatchGrid& grid, Score score) {
+  constexpr std::size_t kApart = 2;  // cells
+  std::vector<float> values = score == Score::kPatch
+                                  ? std::vector<float>(distances.begin(), distances.end())
+                                  : cell_values(distances, grid);
+  auto suspects = std::make_shared<Suspects>();
+  std::vector<std::uint32_t> places;
+  while (places.size() < Suspects::kMost) {
+    const auto peak = std::max_element(values.begin(), values.end());
+    if (!(*peak > 0)) break;
+    const auto at = static_cast<std::size_t>(peak - values.begin());
+    places.push_back(static_cast<std::uint32_t>(at));
+    suspects->distances.push_back(distances[at]);
+    suspects->values.push_back(*peak);
+    const std::size_t r = at / grid.columns, c = at % grid.columns;
+    for (std::size_t y = r - std::min(r, kApart); y <= std::min(grid.rows - 1, r + kApart); ++y) {
+      const std::size_t first = c - std::min(c, kApart);
+      const std::size_t last = std::min(grid.columns - 1, c + kApart);
+      for (std::size_t x = first; x <= last; ++x) values[y * grid.columns + x] = 0;
+    }
+  }
+  suspects->patches = gather(patches, places);
+  return suspects;
 }
 
 // Every stride-th row and column of the patches of some images. Each image begins at another place,
@@ -274,10 +304,11 @@ std::vector<ImageScores> fold_scores(const Memory& memory, const TrainingSet& se
       const auto thinned = [&](const std::vector<std::uint32_t>& places) {
         return thinned_distances(gather(patches, places).view(), all, own, sizes, always, one);
       };
+      auto suspects = suspects_of(patches, distances, set.images[at].grid, score);
       result[scored[i]] = {made.own,
                            level_scores(std::move(distances), set.images[at].grid, score, kFarthest,
                                         kSpread, thinned),
-                           hashes[at]};
+                           hashes[at], std::move(suspects)};
     });
   }
   std::erase_if(result, [](const ImageScores& image) { return image.scores.empty(); });
@@ -296,7 +327,8 @@ ImageScores next_scores(const Memory& memory, const Patches& patches, const std:
   std::vector<float> scores =
       level_scores({distances.begin(), distances.end()}, patches.grid(), score_of(memory.source),
                    kFarthestOnline, kSpreadOnline, thinned);
-  return {vectors, std::move(scores), 0};
+  return {vectors, std::move(scores), 0,
+          suspects_of(patches.vectors.view(), distances, patches.grid(), score_of(memory.source))};
 }
 
 }  // namespace contcore

@@ -362,6 +362,80 @@ void Detector::learn_online(const Image& image, const LearnOptions& options, Com
   state_->write_down(lesson, 1, std::move(kept));
 }
 
+void Detector::learn_defect(const Image& image, const DefectMark& mark, const std::string& task,
+                            Compute& compute) {
+  std::unique_ptr<LessonImagesWriter> kept;
+  // A mask is no part of a lesson: one with a mask cannot be taken again.
+  if (state_->history && mark.mask == nullptr) kept = state_->history->new_images();
+  if (kept) kept->append(encode_png(image));
+  contcore::learn_defect(state_->memory, task, state_->extractor.extract(image, compute), mark,
+                         compute);
+  Lesson lesson;
+  lesson.task = task;
+  lesson.time = utc_time();
+  lesson.defect = mark;
+  state_->write_down(lesson, 1, std::move(kept));
+}
+
+LearnReport Detector::learn_defects(const std::vector<std::string>& files,
+                                    const std::function<std::string(const std::string&)>& mask_of,
+                                    const LearnOptions& options, Compute& compute) {
+  Memory& memory = state_->memory;
+  if (!memory.find_task(options.task)) {
+    throw Error(Error::Kind::kUsage,
+                fmt::format("task '{}': was not learned, so its defects cannot be told from what "
+                            "is normal; learn good images of it first",
+                            options.task));
+  }
+  LearnReport report;
+  const Clock::time_point start = Clock::now();
+  const Rollback rollback(memory);
+  std::unique_ptr<LessonImagesWriter> kept;
+  if (state_->history) kept = state_->history->new_images();
+  const auto take = [&](std::size_t i, Extracted& image) {
+    std::string reason = image.error;
+    try {
+      if (image.patches) {
+        Image mask;
+        DefectMark mark;
+        const std::string path = mask_of(files[i]);
+        if (!path.empty()) {
+          mask = read_image(path);
+          mark.mask = &mask;
+          kept.reset();  // a mask is no part of a lesson, which cannot be taken again without
+        }
+        Compute alone(1);  // the crew is at work on the next ones
+        contcore::learn_defect(memory, options.task, *image.patches, mark, alone);
+        if (kept) kept->append(image.bytes);
+        report.patches += image.patches->vectors.rows();
+        ++report.learned;
+        return;
+      }
+    } catch (const Error& error) {
+      if (error.kind() != Error::Kind::kInput) throw;
+      reason = fmt::format("{}: {}", files[i], error.what());
+    }
+    if (options.strict) throw Error(Error::Kind::kInput, reason);
+    report.skipped.push_back({files[i], reason});
+  };
+  extract_files(state_->extractor, files, 0, files.size(), compute, options.progress, take);
+  state_->extractor.release();
+  report.extract_seconds = seconds_since(start);
+  if (report.learned == 0) {
+    throw Error(Error::Kind::kInput,
+                fmt::format("task '{}': none of {} images shows a defect that can be learned: {}",
+                            options.task, files.size(),
+                            report.skipped.empty() ? "there are none" : report.skipped[0].reason));
+  }
+  Lesson lesson;
+  lesson.task = options.task;
+  lesson.who = options.who;
+  lesson.time = utc_time();
+  lesson.defect = DefectMark{};
+  state_->write_down(lesson, report.learned, std::move(kept));
+  return report;
+}
+
 Inspection Detector::inspect(const Image& image, const InspectOptions& options,
                              Compute& compute) const {
   return contcore::inspect(state_->memory, state_->extractor.extract(image, compute), options,

@@ -6,8 +6,7 @@
 namespace contcore {
 namespace {
 
-// Heat begins and is full at these parts of the threshold.
-constexpr float kCold = 0.6F;
+// Heat is full at so many times the threshold, where it begins.
 constexpr float kHot = 1.6F;
 
 }  // namespace
@@ -19,9 +18,9 @@ float outline_level(Score by, float score, std::optional<float> threshold, float
 }
 
 HeatRange heat_range(const Map& map, float level) {
-  if (level < std::numeric_limits<float>::infinity()) return {level * kCold, level * kHot};
+  if (level < std::numeric_limits<float>::infinity()) return {level, level * kHot};
   const auto [low, high] = std::minmax_element(map.values.begin(), map.values.end());
-  return {*low, *high};
+  return {*low + (*high - *low) / 2, *high};
 }
 
 }  // namespace contcore

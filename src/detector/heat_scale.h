@@ -14,7 +14,8 @@ namespace contcore {
 /// threshold.
 float outline_level(Score by, float score, std::optional<float> threshold, float peak);
 
-/// Where heat begins and is full.
+/// Where heat begins and is full: at the threshold, so that a good part is shown as it is, and at
+/// 1.6 of it. Without a threshold it is the upper half of what the map has.
 struct HeatRange {
   float low;
   float high;

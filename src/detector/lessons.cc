@@ -30,12 +30,33 @@ SetThreshold read_set(const LessonJson& head) {
   return set;
 }
 
+LessonJson as_json(const DefectMark& mark) {
+  LessonJson json = LessonJson::object();
+  if (mark.box) {
+    json["box"] = {mark.box->x, mark.box->y, mark.box->width, mark.box->height};
+  }
+  if (mark.level) json["level"] = *mark.level;
+  return json;
+}
+
+DefectMark read_mark(const LessonJson& json) {
+  DefectMark mark;
+  json.get_ref<const LessonJson::object_t&>();  // throws where it is none
+  if (json.contains("box")) {
+    const auto side = [&](std::size_t i) { return json["box"].at(i).get<double>(); };
+    mark.box = DefectBox{side(0), side(1), side(2), side(3)};
+  }
+  if (json.contains("level")) mark.level = json["level"].get<float>();
+  return mark;
+}
+
 }  // namespace
 
 const char* Lesson::kind() const {
   if (batch) return "batch";
   if (threshold) return "threshold";
   if (!rename_to.empty()) return "rename";
+  if (defect) return "defect";
   return inspection != 0 ? "feedback" : "online";
 }
 
@@ -73,6 +94,7 @@ std::string as_record(const Lesson& lesson) {
       head["threshold"]["false_alarms"] = *lesson.threshold->false_alarms;
     }
   }
+  if (lesson.defect) head["defect"] = as_json(*lesson.defect);
   std::string record = head.dump(-1, ' ', false, LessonJson::error_handler_t::replace);
   record += '\n';
   record += lesson.image;
@@ -95,6 +117,7 @@ Lesson read_lesson(std::string_view record, const std::string& path) {
     lesson.calibrates = head.value("hold_out", true);
     lesson.inspection = head.value("inspection", std::int64_t{0});
     if (head.contains("threshold")) lesson.threshold = read_set(head["threshold"]);
+    if (head.contains("defect")) lesson.defect = read_mark(head["defect"]);
   } catch (const LessonJson::exception&) {
     refuse_record(path);
   }
@@ -103,6 +126,10 @@ Lesson read_lesson(std::string_view record, const std::string& path) {
 }
 
 void check_lesson(const Memory& memory, const Lesson& lesson) {
+  if (lesson.defect && !memory.find_task(lesson.task)) {
+    throw Error(Error::Kind::kUsage,
+                fmt::format("task '{}': was not learned, so it has no defects yet", lesson.task));
+  }
   if (!lesson.rename_to.empty()) {
     memory.fresh().check_task(lesson.rename_to);
     if (memory.find_task(lesson.task) && !memory.find_task(lesson.rename_to)) return;
@@ -122,6 +149,7 @@ void check_lesson(const Memory& memory, const Lesson& lesson) {
 void take_lesson(Memory& memory, const Lesson& lesson, const Patches& patches, Compute& compute) {
   if (lesson.threshold) return memory.set_threshold(lesson.task, *lesson.threshold);
   if (!lesson.rename_to.empty()) return memory.rename_task(lesson.task, lesson.rename_to);
+  if (lesson.defect) return learn_defect(memory, lesson.task, patches, *lesson.defect, compute);
   LearnHow how;
   how.task = lesson.task;
   how.p = lesson.p != 0 ? lesson.p : kOnlineRatio;
@@ -165,7 +193,7 @@ Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<st
         try {
           take_lesson(memory, made.lesson, made.patches, alone);
           result.taken.back() = true;
-          if (made.lesson.inspection != 0) {
+          if (made.lesson.inspection != 0 && !made.lesson.defect) {
             result.good.emplace_back(made.lesson.inspection, made.lesson.time);
           }
         } catch (const Error& error) {

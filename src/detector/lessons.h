@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "contcore/compute.h"
+#include "contcore/defects.h"
 #include "contcore/extractor.h"
 #include "contcore/memory.h"
 #include "memory/history.h"
@@ -19,8 +20,9 @@
 
 namespace contcore {
 
-/// An image that is learned, a threshold that is set, a task that gets another name; or many images
-/// at once, which are in no journal. There it is a line of JSON, the head, and the image's bytes.
+/// An image that is learned, a defect that is shown, a threshold that is set, a task that gets
+/// another name; or many images at once, which are in no journal. There it is a line of JSON, the
+/// head, and the image's bytes.
 struct Lesson {
   LessonId id = 0;  ///< 0: of a version that did not number them
   std::string who;  ///< taught it; may be empty
@@ -28,8 +30,9 @@ struct Lesson {
   std::string time;
   std::string_view image;                 ///< as it came
   bool calibrates = true;                 ///< what it scores before it is learned
-  std::int64_t inspection = 0;            ///< that a person called good; 0: none
+  std::int64_t inspection = 0;            ///< that a person called good, or a defect; 0: none
   std::optional<SetThreshold> threshold;  ///< set; there is no image then
+  std::optional<DefectMark> defect;       ///< that the image shows; without a mask
   std::string rename_to;                  ///< the task's new name; the same
   bool batch = false;                     ///< all images at once
   double p = 0;                           ///< part that expansion takes; 0: as usual

@@ -191,6 +191,16 @@ void each_image(const std::string& file, const Extractor& extractor, Compute& co
   }
 }
 
+// Where a memory with other lessons outlines nothing in an image, there is no defect to know.
+void take_or_pass_over(Memory& memory, const Lesson& lesson, const Patches& patches,
+                       Compute& compute) {
+  try {
+    take_lesson(memory, lesson, patches, compute);
+  } catch (const Error& error) {
+    if (!lesson.defect || error.kind() != Error::Kind::kInput) throw;
+  }
+}
+
 void take_again(Memory& memory, const History& history, const LessonEntry& entry,
                 const Extractor& extractor, Compute& compute) {
   const std::string file = history.images_of(entry.id);
@@ -199,7 +209,7 @@ void take_again(Memory& memory, const History& history, const LessonEntry& entry
   if (!lesson.has_image()) return take_lesson(memory, lesson, {}, compute);
   if (!lesson.batch) {
     return each_image(file, extractor, compute, [&](const Patches& patches) {
-      take_lesson(memory, lesson, patches, compute);
+      take_or_pass_over(memory, lesson, patches, compute);
     });
   }
   TrainingSetBuilder set(memory.dimension(), kFeaturesInMemory);
@@ -263,7 +273,8 @@ Taught carry_out(const Forgetting& plan, const History& history, const Memory& m
     } catch (const Error& error) {
       // What concerns a task that is not there any more. Images could be learned before.
       const Error::Kind kind = error.kind();
-      if (entry.images > 0 || (kind != Error::Kind::kUsage && kind != Error::Kind::kInput)) throw;
+      const bool is_learned = entry.images > 0 && entry.kind != "defect";
+      if (is_learned || (kind != Error::Kind::kUsage && kind != Error::Kind::kInput)) throw;
     }
   }
   return made;

@@ -39,12 +39,13 @@ std::vector<Region> regions_of(const Inspection& seen, const Patches& patches,
 
 }  // namespace
 
-Inspection judge(const Memory& memory, const Patches& patches, std::span<const float> distances,
-                 const InspectOptions& options) {
+Inspection judge(const Memory& memory, const Patches& patches, std::span<float> distances,
+                 const InspectOptions& options, Compute& compute) {
   Inspection seen;
-  seen.score = image_score(distances, patches.grid(), score_of(memory.source));
   seen.task = options.task.empty() ? memory.recognise(patches.vectors.view())
                                    : task_named(memory, options.task);
+  if (seen.task) memory.raise(*seen.task, patches.vectors.view(), distances, compute);
+  seen.score = image_score(distances, patches.grid(), score_of(memory.source));
   if (seen.task) seen.threshold = memory.threshold(*seen.task, options.false_alarms);
   seen.rejected = seen.threshold && seen.score > seen.threshold->score;
   if (seen.rejected) seen.regions = regions_of(seen, patches, distances, score_of(memory.source));
@@ -54,8 +55,8 @@ Inspection judge(const Memory& memory, const Patches& patches, std::span<const f
 
 Inspection inspect(const Memory& memory, const Patches& patches, const InspectOptions& options,
                    Compute& compute) {
-  const std::vector<float> distances = memory.distances(patches.vectors.view(), compute);
-  Inspection seen = judge(memory, patches, distances, options);
+  std::vector<float> distances = memory.distances(patches.vectors.view(), compute);
+  Inspection seen = judge(memory, patches, distances, options, compute);
   if (!options.map) return seen;
   seen.map = to_original(anomaly_map(distances, patches.grid()), patches.input, patches.image_width,
                          patches.image_height);

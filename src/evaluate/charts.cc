@@ -165,6 +165,32 @@ std::string draw_line(const Frame& frame, const Chart& chart, const ChartLine& l
                      colour_of(line.style), stroke(line.style), path, bars, markers);
 }
 
+std::string draw_plot(const Chart& chart) {
+  const Frame frame = frame_of(chart);
+  std::string out = y_axis(frame, chart.y_title) + x_axis(frame, chart);
+  for (const ChartLine& line : chart.lines) out += draw_line(frame, chart, line);
+  return out;
+}
+
+// A piece of a line as it is drawn, around (x, y).
+std::string sample_of(std::size_t style, double x, double y) {
+  return fmt::format("<g class=\"s{}\"><path {} d=\"M{} {}h42\"/><g class=\"m\">{}</g></g>",
+                     colour_of(style), stroke(style), x - 21, y, marker(style, x, y));
+}
+
+// The page's colours in light, for viewers that know nothing of a page.
+std::string file_style() {
+  constexpr std::array<const char*, kStyles> kColours = {"#1f5fa8", "#c2410c", "#13783f", "#8b3fc0",
+                                                         "#7a5a00", "#c0267e", "#0b7285", "#555"};
+  std::string out =
+      "text{font:13px sans-serif;fill:#1b1f24;stroke:none}.grid{stroke:#d0d7de}"
+      ".axis{stroke:#57606a;fill:none}.m{stroke:none}";
+  for (std::size_t i = 0; i < kStyles; ++i) {
+    out += fmt::format(".s{0}{{stroke:{1}}}.s{0} .m{{fill:{1}}}", i, kColours[i]);
+  }
+  return out;
+}
+
 // From near white to dark blue; the text on it is whichever of black and white can be read.
 std::string cell_style(double value, double low, double high) {
   const double part = high > low ? (value - low) / (high - low) : 0.5;
@@ -226,15 +252,32 @@ bool has_values(const Chart& chart) {
 }
 
 std::string line_chart(const Chart& chart) {
-  const Frame frame = frame_of(chart);
   std::string out = fmt::format(
       "<figure><figcaption>{0}</figcaption><svg viewBox=\"0 0 {1} {2}\" role=\"img\" "
       "aria-label=\"{0}, {3} by {4}\">",
       escape_html(chart.title), kWidth, kHeight, escape_html(chart.y_title),
       escape_html(chart.x_title));
-  out += y_axis(frame, chart.y_title) + x_axis(frame, chart);
-  for (const ChartLine& line : chart.lines) out += draw_line(frame, chart, line);
-  return out + "</svg></figure>\n";
+  return out + draw_plot(chart) + "</svg></figure>\n";
+}
+
+std::string chart_svg(const Chart& chart) {
+  constexpr double kTitle = 26, kRow = 20;
+  const double height = kTitle + kHeight + kRow * static_cast<double>(chart.lines.size()) + 6;
+  std::string out = fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
+      "viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\">\n<title>{2}</title>\n"
+      "<style>{3}</style>\n<path fill=\"#fff\" d=\"M0 0H{0}V{1}H0Z\"/>\n"
+      "<text x=\"{4}\" y=\"18\" text-anchor=\"middle\" style=\"font-weight:bold\">{2}</text>\n"
+      "<g transform=\"translate(0 {5})\">{6}</g>\n",
+      kWidth, height, escape_html(chart.title), file_style(), kWidth / 2, kTitle, draw_plot(chart));
+  double y = kTitle + kHeight + 8;
+  for (const ChartLine& line : chart.lines) {
+    out +=
+        fmt::format("{}<text x=\"{}\" y=\"{}\">{}</text>\n", sample_of(line.style, kLeft + 21, y),
+                    kLeft + 50, y + 4, escape_html(line.label));
+    y += kRow;
+  }
+  return out + "</svg>\n";
 }
 
 std::string legend(const std::vector<ChartLine>& lines) {
@@ -242,9 +285,8 @@ std::string legend(const std::vector<ChartLine>& lines) {
   for (const ChartLine& line : lines) {
     out += fmt::format(
         "<li><svg viewBox=\"0 0 44 14\" width=\"44\" height=\"14\" aria-hidden=\"true\">"
-        "<g class=\"s{}\"><path {} d=\"M1 7H43\"/><g class=\"m\">{}</g></g></svg> {}</li>",
-        colour_of(line.style), stroke(line.style), marker(line.style, 22, 7),
-        escape_html(line.label));
+        "{}</svg> {}</li>",
+        sample_of(line.style, 22, 7), escape_html(line.label));
   }
   return out + "</ul>\n";
 }

@@ -29,6 +29,9 @@ struct Chart {
 bool has_values(const Chart& chart);
 /// A figure with its title and an SVG.
 std::string line_chart(const Chart& chart);
+/// The same as a file of its own: with its title, what each line stands for, and colours for white
+/// paper.
+std::string chart_svg(const Chart& chart);
 /// What each style stands for.
 std::string legend(const std::vector<ChartLine>& lines);
 

@@ -96,6 +96,7 @@ void finish(const std::string& root, Product& product, std::vector<std::string>&
   };
   if (product.train.empty()) refuse("good images to train with (such as those in train/good)");
   if (product.test.empty()) refuse("images to test with (such as those in test/good, test/KIND)");
+  product.folder = root;
   std::sort(product.train.begin(), product.train.end());
   std::sort(product.test.begin(), product.test.end(), [](const TestImage& a, const TestImage& b) {
     return std::tie(a.kind, a.file) < std::tie(b.kind, b.file);

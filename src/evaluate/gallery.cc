@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "detector/heat_scale.h"
 #include "evaluate/masks.h"
 
 namespace contcore {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::size_t kOfEach = 4;
 
@@ -19,6 +22,11 @@ struct Candidate {
   double margin;  // > 0: called a defect; the larger, the clearer
   bool right;
 };
+
+// A file's name from the data set's folder on: where that is, is nobody's business.
+std::string name_inside(const std::string& folder, const std::string& file) {
+  return fs::path(file).lexically_relative(folder).string();
+}
 
 }  // namespace
 
@@ -64,7 +72,7 @@ std::vector<Verdict> choose_verdicts(const std::vector<TestScore>& scores,
     if (!(s.score > 0 && level > 0)) continue;
     Verdict verdict;
     verdict.product = products[s.product].name;
-    verdict.file = image.file;
+    verdict.file = name_inside(products[s.product].folder, image.file);
     verdict.kind = image.kind;
     verdict.defect = image.defect;
     verdict.score = s.score;

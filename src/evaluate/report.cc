@@ -12,6 +12,8 @@
 
 #include "base/file.h"
 #include "contcore/error.h"
+#include "evaluate/charts.h"
+#include "evaluate/report_figures.h"
 #include "evaluate/results.h"
 #include "evaluate/text.h"
 
@@ -29,8 +31,9 @@ std::string now() {
 std::string csv_rows(const RunResult& result) {
   const Setting& setting = result.setting;
   const std::string run =
-      fmt::format("{},{},{},{},{},{},{}", escape_csv(setting.method), escape_csv(setting.backbone),
-                  setting.m, setting.p, setting.q, setting.seed, escape_csv(setting.order));
+      fmt::format("{},{},{},{},{},{},{}", escape_csv(setting.method),
+                  escape_csv(parameter_text(setting, kBackbone)), setting.m, setting.p, setting.q,
+                  setting.seed, escape_csv(setting.order));
   std::string out;
   for (std::size_t s = 0; s < result.steps.size(); ++s) {
     std::size_t c = 0;
@@ -63,6 +66,7 @@ std::string report_json(const Report& report) {
   nlohmann::ordered_json runs = nlohmann::ordered_json::array();
   for (const RunResult& result : report.results) {
     nlohmann::ordered_json run = result_json(result);
+    run["setting"]["backbone"] = parameter_text(result.setting, kBackbone);
     run["summary"] = summary_json(summarise(result));
     runs.push_back(std::move(run));
   }
@@ -205,8 +209,12 @@ void write_report(const std::string& folder, const std::vector<RunResult>& resul
   report.sweeps = find_sweeps(report.groups);
   report.paper = published(options.dataset, options.schedule, task_sizes(results.front()));
 
+  // With the folder of the figures, if there are any.
+  const std::vector<FigureFile> figures = report_figures(report);
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  std::filesystem::create_directories(
+      figures.empty() ? std::filesystem::path(folder) : std::filesystem::path(folder) / "figures",
+      error);
   if (error) {
     throw Error(
         Error::Kind::kInput,
@@ -216,6 +224,11 @@ void write_report(const std::string& folder, const std::vector<RunResult>& resul
   write_text(std::filesystem::path(folder) / "results.json", report_json(report));
   write_text(std::filesystem::path(folder) / "results.csv", report_csv(report));
   write_text(std::filesystem::path(folder) / "results.md", report_markdown(report));
+  write_text(std::filesystem::path(folder) / "tables.tex", report_tables_latex(report));
+  write_text(std::filesystem::path(folder) / "results.tex", report_latex());
+  for (const FigureFile& figure : figures) {
+    write_text(std::filesystem::path(folder) / figure.name, chart_svg(figure.chart));
+  }
   write_text(std::filesystem::path(folder) / "index.html", report_html(report));
 }
 

@@ -58,6 +58,11 @@ std::vector<Published> paper_below(const Report& report, std::size_t group);
 /// Cards of the best, the worst and the borderline.
 std::string gallery_html(const std::vector<Verdict>& gallery);
 
+/// The tables in LaTeX, to be taken in by a paper; and a document that takes them in from
+/// tables.tex.
+std::string report_tables_latex(const Report& report);
+std::string report_latex();
+
 /// The whole page.
 std::string report_html(const Report& report);
 

@@ -6,6 +6,7 @@
 
 #include "evaluate/charts.h"
 #include "evaluate/report.h"
+#include "evaluate/report_figures.h"
 #include "evaluate/report_style.h"
 #include "evaluate/text.h"
 
@@ -133,37 +134,6 @@ std::string results_section(const Report& report) {
          forgetting_table(report) + paper_table(report);
 }
 
-void add_point(ChartLine& line, const std::optional<Statistic>& value, double scale) {
-  line.y.push_back(value ? std::optional(value->mean * scale) : std::nullopt);
-  const bool several = value && value->count > 1;
-  line.up.push_back(several ? std::optional(value->deviation * scale) : std::nullopt);
-}
-
-// All, or if they are too many to tell apart the first of each method.
-std::vector<const Group*> drawn_groups(const Report& report) {
-  constexpr std::size_t kMost = 8;
-  std::vector<const Group*> drawn;
-  for (const Group& group : report.groups) {
-    const bool first = drawn.empty() || drawn.back()->setting.method != group.setting.method;
-    if (first || report.groups.size() <= kMost) drawn.push_back(&group);
-  }
-  return drawn;
-}
-
-Chart curve_chart(const Report& report, Measure measure) {
-  Chart chart{measure_name(measure), "after task", "mean of the tasks so far, %", {}, {}};
-  for (const Group* group : drawn_groups(report)) {
-    ChartLine& line = chart.lines.emplace_back();
-    line.label = group->label;
-    line.style = chart.lines.size() - 1;
-    for (const Statistics& step : group->curve) add_point(line, step[measure], 100);
-    while (chart.ticks.size() < group->curve.size()) {
-      chart.ticks.push_back(std::to_string(chart.ticks.size() + 1));
-    }
-  }
-  return chart;
-}
-
 std::string curves_section(const Report& report) {
   if (report.results.front().tasks.size() < 2) return "";
   std::string first, rest;
@@ -185,43 +155,6 @@ std::string curves_section(const Report& report) {
   return out;
 }
 
-struct Panel {
-  const char* title;
-  const char* unit;
-  std::optional<Statistic> (*value)(const Group&);
-  double scale;
-};
-
-std::optional<Statistic> mean_train_seconds(const Group& group) {
-  std::vector<std::optional<double>> seconds;
-  for (const RunResult* run : group.runs) {
-    seconds.push_back(run->train_seconds > 0 ? std::optional(run->train_seconds) : std::nullopt);
-  }
-  return statistic(seconds);
-}
-
-constexpr std::array<Panel, 4> kPanels = {
-    {{"Task average, image AUROC", "%",
-      [](const Group& group) { return group.average[kImageAuroc]; }, 100},
-     {"Task average, pixel AUROC", "%",
-      [](const Group& group) { return group.average[kPixelAuroc]; }, 100},
-     {"Forgetting, image AUROC", "%",
-      [](const Group& group) { return group.forgetting[kImageAuroc]; }, 100},
-     {"Time to learn", "s", mean_train_seconds, 1}}};
-
-Chart sweep_chart(const Sweep& sweep, const Panel& panel) {
-  Chart chart{panel.title, parameter_name(sweep.parameter), panel.unit, sweep.values, {}};
-  for (const Sweep::Line& line : sweep.lines) {
-    ChartLine& drawn = chart.lines.emplace_back();
-    drawn.label = line.label;
-    drawn.style = chart.lines.size() - 1;
-    for (const Group* group : line.groups) {
-      add_point(drawn, group == nullptr ? std::nullopt : panel.value(*group), panel.scale);
-    }
-  }
-  return chart;
-}
-
 std::string sweeps_section(const Report& report) {
   if (report.sweeps.empty()) return "";
   std::string out =
@@ -229,11 +162,9 @@ std::string sweeps_section(const Report& report) {
       "distances.</p>\n";
   for (const Sweep& sweep : report.sweeps) {
     out += fmt::format("<h3>{}</h3>\n<div class=\"charts\">", parameter_name(sweep.parameter));
-    for (const Panel& panel : kPanels) {
-      const Chart chart = sweep_chart(sweep, panel);
-      if (has_values(chart)) out += line_chart(chart);
-    }
-    out += "</div>" + legend(sweep_chart(sweep, kPanels.front()).lines);
+    const std::vector<Chart> charts = sweep_charts(sweep);
+    for (const Chart& chart : charts) out += line_chart(chart);
+    out += "</div>" + (charts.empty() ? "" : legend(charts.front().lines));
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "contcore/error.h"
@@ -19,7 +20,7 @@ namespace {
 
 constexpr std::size_t kLegibleWidth = 320;  // narrower images are enlarged, or given a margin
 constexpr std::size_t kMostEnlargement = 9;
-constexpr std::size_t kMostEnlarged = std::size_t{4} << 20;  // pixels
+constexpr std::size_t kScreen = 1280;  // longest side of what is shown, without the bar
 constexpr std::size_t kLongestCaption = 200;
 
 using Rgb = std::array<std::uint8_t, 3>;
@@ -168,15 +169,54 @@ Image add_bar(const Image& picture, const Overlay& overlay) {
   return out;
 }
 
-// By how much a small image is enlarged. Odd: then the centre of each pixel is the centre of one of
-// the enlarged map's, and a peak of one pixel keeps its height through the interpolation.
-std::size_t enlargement(const Image& image) {
+// ---- Size
+// ----------------------------------------------------------------------------------------
+
+struct ShownSize {
+  std::size_t width, height;
+};
+
+// A large image shrinks to the screen, its shape kept; a small one is enlarged. Enlarged by an odd
+// number: then the centre of each pixel is the centre of one of the enlarged map's, and a peak of
+// one pixel keeps its height through the interpolation.
+ShownSize shown_size(const Image& image) {
+  const std::size_t longest = std::max(image.width, image.height);
+  if (longest > kScreen) {
+    const auto side = [&](std::size_t n) {
+      return std::max<std::size_t>(1, (2 * n * kScreen + longest) / (2 * longest));
+    };
+    return {side(image.width), side(image.height)};
+  }
   std::size_t factor = 1;
   while (factor * image.width < kLegibleWidth && factor < kMostEnlargement &&
-         (factor + 2) * (factor + 2) <= kMostEnlarged / (image.width * image.height)) {
+         (factor + 2) * longest <= kScreen) {
     factor += 2;
   }
-  return factor;
+  return {factor * image.width, factor * image.height};
+}
+
+// The largest value of what each pixel of a smaller map stands for: a peak of one pixel is not
+// averaged away. What is not a number counts for nothing.
+Map shrunk_map(const Map& map, const ShownSize& size) {
+  Map out{size.width, size.height,
+          std::vector<float>(size.width * size.height, -std::numeric_limits<float>::infinity())};
+  const auto last_of = [](std::size_t i, std::size_t to, std::size_t from) {
+    return ((i + 1) * from - 1) / to;
+  };
+  for (std::size_t y = 0; y < size.height; ++y) {
+    float* const row = out.values.data() + y * size.width;
+    for (std::size_t v = y * map.height / size.height; v <= last_of(y, size.height, map.height);
+         ++v) {
+      const float* const from = map.values.data() + v * map.width;
+      for (std::size_t x = 0; x < size.width; ++x) {
+        const std::size_t last = last_of(x, size.width, map.width);
+        for (std::size_t u = x * map.width / size.width; u <= last; ++u) {
+          if (from[u] > row[x]) row[x] = from[u];
+        }
+      }
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -189,11 +229,11 @@ Image draw_overlay(const Image& image, const Map& map, const Overlay& overlay) {
                 fmt::format("a map of {} × {} over an image of {} × {} pixels", map.width,
                             map.height, image.width, image.height));
   }
-  const std::size_t factor = enlargement(image);
-  const std::size_t width = factor * image.width;
-  const std::size_t height = factor * image.height;
-  Image picture = resize_image(image, width, height);
-  const Map heat = resize_map(map, width, height);
+  const ShownSize size = shown_size(image);
+  Image picture = resize_image(image, size.width, size.height);
+  const Map heat = size.width < image.width || size.height < image.height
+                       ? shrunk_map(map, size)
+                       : resize_map(map, size.width, size.height);
   blend_heat(picture, heat, overlay.low, overlay.high);
   draw_outline(heat, overlay.level, 3, picture.rgb.data());
   return add_bar(picture, overlay);

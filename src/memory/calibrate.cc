@@ -35,18 +35,37 @@ float median(std::vector<float> values) {
   return *middle;
 }
 
-CalibratedImage checked(const ImageScores& image, const std::string& task) {
+bool can_be(const Suspects* suspects, const Memory& memory) {
+  if (suspects == nullptr) return true;
+  const auto is_length = [](float value) { return value >= 0 && std::isfinite(value); };
+  const std::size_t n = suspects->patches.rows();
+  return n <= Suspects::kMost && suspects->distances.size() == n && suspects->values.size() == n &&
+         suspects->patches.cols() == memory.dimension() &&
+         suspects->patches.scalar() == memory.scalar() &&
+         std::all_of(suspects->distances.begin(), suspects->distances.end(), is_length) &&
+         std::all_of(suspects->values.begin(), suspects->values.end(), is_length);
+}
+
+CalibratedImage checked(const ImageScores& image, const Memory& memory, const std::string& task) {
   const bool fine = !image.scores.empty() && image.vectors > 0 &&
                     image.vectors <= VectorStore::kMostVectors &&
                     image.scores.size() <= kMostLevels && image.scores.front() >= 0 &&
                     std::is_sorted(image.scores.begin(), image.scores.end()) &&
                     std::all_of(image.scores.begin(), image.scores.end(),
                                 [](float score) { return std::isfinite(score); });
-  if (!fine) {
+  if (!fine || !can_be(image.suspects.get(), memory)) {
     throw Error(Error::Kind::kUsage,
                 fmt::format("task '{}': an image cannot have these scores", task));
   }
-  return {static_cast<std::uint32_t>(image.vectors), 0, image.scores[0], image.scores, image.image};
+  const std::size_t suspects = image.suspects ? image.suspects->patches.rows() : 0;
+  return {static_cast<std::uint32_t>(image.vectors),
+          0,
+          image.scores[0],
+          image.scores,
+          image.image,
+          image.suspects,
+          static_cast<std::uint32_t>(suspects),
+          {}};
 }
 
 std::vector<float> checked_mean(VectorView patches, const Memory& memory, const std::string& task) {
@@ -144,7 +163,7 @@ void Memory::calibrate(const std::string& task, std::span<const ImageScores> sco
   const std::optional<std::size_t> known = find_task(task);
   if (!known) throw Error(Error::Kind::kUsage, fmt::format("task '{}' was not learned", task));
   TaskCalibration more;
-  for (const ImageScores& image : scores) more.images.push_back(checked(image, task));
+  for (const ImageScores& image : scores) more.images.push_back(checked(image, *this, task));
   const bool bytes = state_->contents->store.vectors().scalar == Scalar::kUint8;
   for (const VectorView& patches : images) {
     std::vector<float>& mean = more.means.emplace_back(checked_mean(patches, *this, task));
@@ -157,6 +176,9 @@ void Memory::calibrate(const std::string& task, std::span<const ImageScores> sco
     state_->score_kept_patches(alone);
   }
   TaskCalibration& own = state_->calibration.of(*known);
+  Compute alone(1);
+  more.defects = own.defects.copy();
+  more.measure_suspects(true, alone);
   own.images.reserve(own.images.size() + more.images.size());
   own.means.reserve(own.means.size() + more.means.size());
   LearnedImages all_learned = LearnedImages::joined(own.learned, LearnedImages::of(learned));
@@ -256,7 +278,9 @@ std::vector<TaskState> Memory::states() const {
 
 std::vector<float> Memory::calibration_scores(std::size_t task) const {
   if (task >= state_->calibration.tasks.size()) return {};
-  return state_->calibration.tasks[task].scores(vectors_of_tasks(*state_->contents)[task]);
+  const TaskCalibration& own = state_->calibration.tasks[task];
+  const std::size_t vectors = vectors_of_tasks(*state_->contents)[task];
+  return own.raises(vectors) ? own.raised_scores(vectors) : own.scores(vectors);
 }
 
 }  // namespace contcore

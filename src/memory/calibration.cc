@@ -21,6 +21,7 @@ constexpr std::size_t kFewLearned = 256;
 // What an image takes in a file, beside its scores.
 constexpr std::size_t kImageBytes = 28;
 constexpr std::size_t kHashBytes = 4;
+constexpr std::size_t kSuspectBytes = 12;
 
 std::size_t level_size(std::size_t vectors, std::size_t level) {
   return static_cast<std::size_t>(static_cast<double>(vectors) *
@@ -157,6 +158,20 @@ float CalibratedImage::score_at(std::size_t vectors_now) const {
   return scores[at] + part * (scores[at + 1] - scores[at]);
 }
 
+float CalibratedImage::raised_score_at(std::size_t vectors_now) const {
+  const float score = score_at(vectors_now);
+  // With fewer vectors all of its patches are farther from what is normal, about as the score is.
+  const float grown = first > 0 ? score / first : 1.0F;
+  float raised = score;
+  for (std::size_t k = 0; k < to_defect.size(); ++k) {
+    const float distance = suspects->distances[k] * grown;
+    if (!(to_defect[k] < distance)) continue;
+    const float factor = raised_distance(distance, to_defect[k]) / distance;
+    raised = std::max(raised, suspects->values[k] * grown * factor);
+  }
+  return raised;
+}
+
 std::size_t TaskCalibration::image_bytes() const {
   std::size_t all = 0;
   for (const CalibratedImage& image : images) all += kImageBytes + 4 * image.scores.size();
@@ -164,7 +179,8 @@ std::size_t TaskCalibration::image_bytes() const {
 }
 
 std::size_t TaskCalibration::most_bytes(std::size_t dimension, std::size_t number) {
-  return Calibration::kMostImages * (kImageBytes + 4 * kMostLevels) +
+  const std::size_t suspects = Suspects::kMost * (dimension * number + 16);
+  return Calibration::kMostImages * (kImageBytes + 4 * kMostLevels + suspects) +
          Calibration::kMostMeans * dimension * number + Calibration::kMostLearned * kHashBytes;
 }
 
@@ -172,6 +188,15 @@ std::size_t TaskCalibration::bytes(std::size_t number) const {
   std::size_t all = image_bytes();
   for (const std::vector<float>& mean : means) all += number * mean.size();
   return all + kHashBytes * learned.hashes.size();
+}
+
+std::size_t TaskCalibration::suspect_bytes(std::size_t number) const {
+  std::size_t all = 0;
+  for (const CalibratedImage& image : images) {
+    if (image.suspects_kept == 0) continue;
+    all += image.suspects_kept * (kSuspectBytes + number * image.suspects->patches.cols());
+  }
+  return all;
 }
 
 bool is_among(const std::vector<CalibratedImage>& images, std::uint64_t hash) {
@@ -210,18 +235,54 @@ LearnedImages LearnedImages::of(std::span<const std::uint64_t> hashes) {
   return images;
 }
 
-std::vector<float> TaskCalibration::scores(std::size_t vectors) const {
+std::vector<const CalibratedImage*> TaskCalibration::calibrating(std::size_t vectors) const {
   std::size_t most = 0;
   for (const CalibratedImage& image : images) most = std::max<std::size_t>(most, image.vectors);
   most = std::min(most, vectors);
-  std::vector<float> result;
+  std::vector<const CalibratedImage*> result;
   for (std::size_t i = 0; i < images.size(); ++i) {
     if (!images[i].knows(vectors)) continue;
     const bool needed = images.size() - i <= kFewImages;
     if (!needed && std::size_t{2} * images[i].vectors < most) continue;
-    result.push_back(images[i].score_at(vectors));
+    result.push_back(&images[i]);
   }
   return result;
+}
+
+std::vector<float> TaskCalibration::scores(std::size_t vectors) const {
+  std::vector<float> result;
+  for (const CalibratedImage* image : calibrating(vectors)) {
+    result.push_back(image->score_at(vectors));
+  }
+  return result;
+}
+
+std::vector<float> TaskCalibration::raised_scores(std::size_t vectors) const {
+  std::vector<float> result;
+  for (const CalibratedImage* image : calibrating(vectors)) {
+    if (!image->to_defect.empty()) result.push_back(image->raised_score_at(vectors));
+  }
+  return result;
+}
+
+bool TaskCalibration::raises(std::size_t vectors) const {
+  if (!defects.enough()) return false;
+  const std::vector<const CalibratedImage*> all = calibrating(vectors);
+  const auto telling = static_cast<std::size_t>(
+      std::count_if(all.begin(), all.end(),
+                    [](const CalibratedImage* image) { return image->suspects_kept > 0; }));
+  return telling > 0 && (telling == all.size() || telling >= kFewImages);
+}
+
+void TaskCalibration::measure_suspects(bool all, Compute& compute) {
+  for (CalibratedImage& image : images) {
+    if (!defects.enough() || image.suspects_kept == 0) {
+      image.to_defect.clear();
+    } else if (all || image.to_defect.size() != image.suspects_kept) {
+      image.to_defect =
+          defects.distances(image.suspects->patches.view().part(0, image.suspects_kept), compute);
+    }
+  }
 }
 
 std::size_t Calibration::budget(std::size_t memory_bytes) {
@@ -235,6 +296,7 @@ Calibration Calibration::copy() const {
     same.images = task.images;
     same.means = task.means;
     same.learned = task.learned;
+    same.defects = task.defects.copy();
     for (const Vectors& patches : task.patches) {
       same.patches.emplace_back(patches.rows(), patches.cols(), patches.scalar());
       same.patches.back().set_rows(0, patches.view());
@@ -277,6 +339,14 @@ void Calibration::trim(std::size_t budget, std::size_t number,
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     TaskCalibration& task = tasks[t];
     if (!room_for_means) task.means.clear();
+    std::uint32_t most = Suspects::kMost;  // of an image
+    while (most > 0 && task.bytes(number) + task.suspect_bytes(number) > share) {
+      --most;
+      for (CalibratedImage& image : task.images) {
+        image.suspects_kept = std::min(image.suspects_kept, most);
+        image.to_defect.resize(std::min<std::size_t>(image.to_defect.size(), most));
+      }
+    }
     if (task.bytes(number) <= share) continue;
     for (CalibratedImage& image : task.images) {
       // The last level that is not below what the task has, and all that are.
@@ -312,10 +382,24 @@ void Calibration::trim(std::size_t budget, std::size_t number,
   }
 }
 
+void Calibration::trim_defects(std::size_t budget, std::size_t number, Compute& compute) {
+  const auto has = [](const TaskCalibration& task) { return task.defects.patches.rows() > 0; };
+  const auto sharing = static_cast<std::size_t>(std::count_if(tasks.begin(), tasks.end(), has));
+  for (TaskCalibration& task : tasks) {
+    if (!has(task)) continue;
+    const std::size_t most = budget / sharing / (number * task.defects.patches.cols());
+    if (task.defects.patches.rows() <= most) continue;
+    task.defects.keep(most);
+    task.measure_suspects(true, compute);
+  }
+}
+
 std::optional<Threshold> Calibration::threshold(std::size_t task, std::size_t vectors,
                                                 double false_alarms) const {
   if (task >= tasks.size()) return std::nullopt;
-  std::vector<float> sorted = tasks[task].scores(vectors);
+  const TaskCalibration& own = tasks[task];
+  std::vector<float> sorted =
+      own.raises(vectors) ? own.raised_scores(vectors) : own.scores(vectors);
   if (sorted.empty()) return std::nullopt;
   std::sort(sorted.begin(), sorted.end());
   // A new image is as likely to take any rank among n + 1: above the k-th smallest of the n with

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "contcore/compute.h"
 #include "contcore/memory.h"
 #include "contcore/vectors.h"
+#include "memory/defect_bank.h"
 
 namespace contcore {
 
@@ -43,11 +45,16 @@ struct CalibratedImage {
   float first = 0;            ///< with all those vectors
   std::vector<float> scores;  ///< at that level and the next ones
   std::uint64_t hash = 0;     ///< of its patches; 0: not known
+  std::shared_ptr<const Suspects> suspects = {};
+  std::uint32_t suspects_kept = 0;    ///< the first of them
+  std::vector<float> to_defect = {};  ///< of these: their distance to the nearest known defect
 
   /// Whether a score with so many vectors is known: not with none, nor below the last level.
   bool knows(std::size_t vectors_now) const;
   /// With so many, which it knows: between two levels, linear in their logarithm.
   float score_at(std::size_t vectors_now) const;
+  /// The same as known defects raise it.
+  float raised_score_at(std::size_t vectors_now) const;
 };
 
 /// Which images a task has learned: the smallest of their hashes (the upper halves), so that of
@@ -73,6 +80,7 @@ struct TaskCalibration {
   std::vector<CalibratedImage> images;  ///< the latest last
   std::vector<std::vector<float>> means;
   LearnedImages learned;
+  DefectBank defects;
   /// Of a memory of an earlier version: patches of each image, to be scored when the task is left
   /// with fewer vectors. Empty otherwise.
   std::vector<Vectors> patches;
@@ -82,9 +90,20 @@ struct TaskCalibration {
   /// In a file, with so many bytes for a number of a mean.
   std::size_t bytes(std::size_t number) const;
   std::size_t image_bytes() const;
+  std::size_t suspect_bytes(std::size_t number) const;
   /// Its images' scores with so many vectors, as far as known. Those scored with less than half of
   /// what others were say too much, and are left out while there are others.
   std::vector<float> scores(std::size_t vectors) const;
+  /// Those of them that can be raised by known defects, raised.
+  std::vector<float> raised_scores(std::size_t vectors) const;
+  /// Whether scores are raised: enough defects are known, and enough good images can say what that
+  /// does to them (all of those that calibrate, or as many as a rate of 5 % needs).
+  bool raises(std::size_t vectors) const;
+  /// Measures the suspects of all images, or of those that were not, to the known defects.
+  void measure_suspects(bool all, Compute& compute);
+
+ private:
+  std::vector<const CalibratedImage*> calibrating(std::size_t vectors) const;
 };
 
 /// Of an image's scores, at the most.
@@ -106,11 +125,16 @@ class Calibration {
   /// Whether some are left of an earlier version.
   bool has_patches() const;
 
-  /// Lets go of what is over the budget: tasks share it evenly. Levels above what a task has go
-  /// first, then means but for one, then hashes, then images. Where there is not even room for one
-  /// mean and the scores that a rate needs, no task keeps one: an image would be taken for one of
-  /// those that have. `vectors` are the tasks' now.
+  /// Lets go of what is over the budget: tasks share it evenly. Suspects go first, so that the rest
+  /// is what it would be without them; then levels above what a task has, then means but for one,
+  /// then hashes, then images. Where there is not even room for one mean and the scores that a rate
+  /// needs, no task keeps one: an image would be taken for one of those that have. `vectors` are
+  /// the tasks' now.
   void trim(std::size_t budget, std::size_t number, std::span<const std::size_t> vectors) noexcept;
+
+  /// Lets go of known defects that are over a budget of their own: tasks that have some share it
+  /// evenly.
+  void trim_defects(std::size_t budget, std::size_t number, Compute& compute);
 
   std::optional<Threshold> threshold(std::size_t task, std::size_t vectors,
                                      double false_alarms) const;

@@ -16,6 +16,15 @@
 //   learned.hash         I32 l       of learned images the smallest hashes, their upper halves,
 //   learned.end          I32 t       of each task: the place behind its last, and
 //   learned.limit        I32 t       the limit below which there are all; unsigned, as the hashes
+//   suspects.patches     F32 q × D   where images that calibrate are strangest, or U8,
+//   suspects.image       I32 q       the image of each, a row of calibration.task, rising,
+//   suspects.distance    F32 q       its distance when that was scored, and
+//   suspects.value       F32 q       the map's value there
+//   defects.patches      F32 b × D   known defects, or U8, in the order they were picked,
+//   defects.patch_of     I32 b       and the task of each, rising
+//   defects.image        I32 2 e     hashes of the images that showed them, the lower half first,
+//   defects.image_of     I32 e       and the task of each, rising; earlier versions lack these
+//   eight
 //
 // and this text: "format", "capacity", "consolidate", "q", "greedy_order", "tasks" (a JSON list),
 // "journal" (memory/journal.h) where lessons came from one, and one entry "source.NAME" for all
@@ -128,6 +137,75 @@ struct CalibrationArrays {
   std::vector<std::int32_t> learned_end;
   std::vector<std::int32_t> learned_limit;
 };
+
+// Vectors one behind the other.
+class Stacked {
+ public:
+  Stacked(std::size_t dimension, Scalar scalar) : dimension_(dimension), scalar_(scalar) {}
+
+  void add(VectorView vectors) {
+    const auto* bytes = static_cast<const std::uint8_t*>(vectors.data);
+    bytes_.insert(bytes_.end(), bytes, bytes + vectors.bytes());
+    rows_ += vectors.rows;
+  }
+
+  std::size_t rows() const { return rows_; }
+  TensorView tensor(const char* name) const {
+    if (scalar_ == Scalar::kUint8) {
+      return {name, {rows_, dimension_}, std::span<const std::uint8_t>(bytes_)};
+    }
+    const auto* floats = reinterpret_cast<const float*>(bytes_.data());
+    return {name, {rows_, dimension_}, std::span(floats, rows_ * dimension_)};
+  }
+
+ private:
+  std::size_t dimension_;
+  Scalar scalar_;
+  std::size_t rows_ = 0;
+  std::vector<std::uint8_t> bytes_;
+};
+
+// Known defects, and what calibrates them.
+struct DefectArrays {
+  DefectArrays(std::size_t dimension, Scalar scalar)
+      : suspects(dimension, scalar), patches(dimension, scalar) {}
+
+  Stacked suspects;
+  std::vector<std::int32_t> suspect_image;
+  std::vector<float> suspect_distance;
+  std::vector<float> suspect_value;
+  Stacked patches;
+  std::vector<std::int32_t> patch_of;
+  std::vector<std::int32_t> image;
+  std::vector<std::int32_t> image_of;
+};
+
+DefectArrays flatten_defects(const Calibration& calibration, std::size_t dimension, Scalar scalar) {
+  DefectArrays out(dimension, scalar);
+  std::int32_t number = 0;  // of the image
+  for (std::size_t t = 0; t < calibration.tasks.size(); ++t) {
+    for (const CalibratedImage& image : calibration.tasks[t].images) {
+      const std::size_t kept = image.suspects_kept;
+      if (kept > 0) out.suspects.add(image.suspects->patches.view().part(0, kept));
+      for (std::size_t k = 0; k < kept; ++k) {
+        out.suspect_image.push_back(number);
+        out.suspect_distance.push_back(image.suspects->distances[k]);
+        out.suspect_value.push_back(image.suspects->values[k]);
+      }
+      ++number;
+    }
+    const DefectBank& defects = calibration.tasks[t].defects;
+    const auto task = static_cast<std::int32_t>(t);
+    if (defects.patches.rows() > 0) out.patches.add(defects.patches.view());
+    out.patch_of.resize(out.patches.rows(), task);
+    for (const std::uint64_t image : defects.images) {
+      out.image.push_back(static_cast<std::int32_t>(static_cast<std::uint32_t>(image)));
+      out.image.push_back(static_cast<std::int32_t>(image >> 32));
+      out.image_of.push_back(task);
+    }
+  }
+  return out;
+}
 
 CalibrationArrays flatten(const Calibration& calibration) {
   CalibrationArrays out;
@@ -317,6 +395,74 @@ void read_learned(const Reader& reader, std::size_t tasks, Calibration& calibrat
   if (begin != hashes.size()) reader.wrong("learned.end");
 }
 
+// The end of the run of equal values that begins at `begin`; they are to rise.
+std::size_t end_of_run(const std::vector<std::int32_t>& values, std::size_t begin) {
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(begin);
+  return static_cast<std::size_t>(
+      std::find_if(at, values.end(), [&](std::int32_t value) { return value != *at; }) -
+      values.begin());
+}
+
+// `images` are all that calibrate, in the file's order.
+void read_suspects(const Reader& reader, std::size_t dimension, Scalar kind,
+                   const std::vector<CalibratedImage*>& images) {
+  const Vectors patches = reader.vectors("suspects.patches", dimension, kind);
+  const auto image = reader.numbers("suspects.image", patches.rows(), images.size());
+  const auto distance = reader.finite("suspects.distance");
+  const auto value = reader.finite("suspects.value");
+  if (distance.size() != patches.rows()) reader.wrong("suspects.distance");
+  if (value.size() != patches.rows()) reader.wrong("suspects.value");
+  if (!std::is_sorted(image.begin(), image.end())) reader.wrong("suspects.image");
+  for (std::size_t begin = 0; begin < image.size();) {
+    const std::size_t end = end_of_run(image, begin);
+    const std::size_t n = end - begin;
+    if (n > Suspects::kMost) reader.wrong("suspects.image");
+    auto own = std::make_shared<Suspects>();
+    own->patches = Vectors(n, dimension, kind);
+    own->patches.set_rows(0, patches.view().part(begin, n));
+    own->distances.assign(distance.data() + begin, distance.data() + end);
+    own->values.assign(value.data() + begin, value.data() + end);
+    CalibratedImage& to = *images[static_cast<std::size_t>(image[begin])];
+    to.suspects = std::move(own);
+    to.suspects_kept = static_cast<std::uint32_t>(n);
+    begin = end;
+  }
+}
+
+void read_defects(const Reader& reader, std::size_t dimension, Scalar kind, std::size_t tasks,
+                  Calibration& calibration) {
+  const auto has = [&](const char* name) { return reader.file().has(name); };
+  if (!has("defects.patches") && !has("suspects.patches")) return;  // of an earlier version
+  std::vector<CalibratedImage*> images;
+  for (TaskCalibration& task : calibration.tasks) {
+    for (CalibratedImage& image : task.images) images.push_back(&image);
+  }
+  read_suspects(reader, dimension, kind, images);
+  const Vectors patches = reader.vectors("defects.patches", dimension, kind);
+  const auto patch_of = reader.numbers("defects.patch_of", patches.rows(), tasks);
+  if (!std::is_sorted(patch_of.begin(), patch_of.end())) reader.wrong("defects.patch_of");
+  for (std::size_t begin = 0; begin < patch_of.size();) {
+    const std::size_t n = end_of_run(patch_of, begin) - begin;
+    if (n > DefectBank::kMostPatches) reader.wrong("defects.patch_of");
+    DefectBank& own = calibration.of(static_cast<std::size_t>(patch_of[begin])).defects;
+    own.patches = Vectors(n, dimension, kind);
+    own.patches.set_rows(0, patches.view().part(begin, n));
+    begin += n;
+  }
+  const std::size_t shown = reader.rows_of("defects.image_of");
+  const auto image_of = reader.numbers("defects.image_of", shown, tasks);
+  const auto image = reader.hashes("defects.image", shown);
+  for (std::size_t i = 0; i < shown; ++i) {
+    std::vector<std::uint64_t>& own =
+        calibration.of(static_cast<std::size_t>(image_of[i])).defects.images;
+    const bool rises = own.empty() || own.back() < image[i];
+    if (!rises || own.size() == DefectBank::kMostImages) reader.wrong("defects.image");
+    own.push_back(image[i]);
+  }
+  Compute alone(1);
+  for (TaskCalibration& task : calibration.tasks) task.measure_suspects(true, alone);
+}
+
 Calibration read_calibration(const Reader& reader, std::size_t dimension, Scalar kind,
                              std::size_t tasks) {
   Calibration calibration;
@@ -357,6 +503,7 @@ Calibration read_calibration(const Reader& reader, std::size_t dimension, Scalar
     calibration.of(static_cast<std::size_t>(mean_of[i])).means.emplace_back(mean, mean + dimension);
   }
   read_learned(reader, tasks, calibration);
+  read_defects(reader, dimension, kind, tasks, calibration);
   return calibration;
 }
 
@@ -403,6 +550,7 @@ std::string Memory::save(const std::string& path, const std::string& journal,
   const std::size_t d = dimension();
   const Entries all = state_->contents->store.entries();
   const CalibrationArrays known = flatten(state_->calibration);
+  const DefectArrays defects = flatten_defects(state_->calibration, d, scalar());
   const std::size_t images = known.task.size();
   // Means of bytes are rounded to them.
   const bool bytes = all.vectors.scalar() == Scalar::kUint8;
@@ -460,7 +608,25 @@ std::string Memory::save(const std::string& path, const std::string& journal,
         std::span<const std::int32_t>(known.learned_end)},
        {"learned.limit",
         {known.learned_limit.size()},
-        std::span<const std::int32_t>(known.learned_limit)}},
+        std::span<const std::int32_t>(known.learned_limit)},
+       defects.suspects.tensor("suspects.patches"),
+       {"suspects.image",
+        {defects.suspect_image.size()},
+        std::span<const std::int32_t>(defects.suspect_image)},
+       {"suspects.distance",
+        {defects.suspect_distance.size()},
+        std::span<const float>(defects.suspect_distance)},
+       {"suspects.value",
+        {defects.suspect_value.size()},
+        std::span<const float>(defects.suspect_value)},
+       defects.patches.tensor("defects.patches"),
+       {"defects.patch_of",
+        {defects.patch_of.size()},
+        std::span<const std::int32_t>(defects.patch_of)},
+       {"defects.image", {defects.image.size()}, std::span<const std::int32_t>(defects.image)},
+       {"defects.image_of",
+        {defects.image_of.size()},
+        std::span<const std::int32_t>(defects.image_of)}},
       read_back);
 }
 

@@ -72,6 +72,9 @@ bool Memory::tasks_are_apart() const {
   for (std::size_t t = 0; t < vectors.size(); ++t) {
     if (vectors[t] != now.tasks[t].picked) return false;
   }
+  for (const TaskCalibration& task : state_->calibration.tasks) {
+    if (!task.defects.images.empty()) return false;  // their budget is shared too
+  }
   const std::size_t most = TaskCalibration::most_bytes(dimension(), bytes_of(scalar()));
   return most * now.tasks.size() <= state_->calibration_budget();
 }

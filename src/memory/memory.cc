@@ -251,6 +251,7 @@ Memory Memory::shrink(std::size_t count, Compute& compute) const {
   state_->rule->shrink(*state_->contents, next, compute);
   smaller.state_->calibration = scored_calibration(compute);
   smaller.state_->trim_calibration();
+  smaller.state_->trim_defects(compute);
   return smaller;
 }
 
@@ -303,8 +304,13 @@ Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Com
     }
     choose_images(to.images, Calibration::kMostImages);
     thin_out(to.means, Calibration::kMostMeans);
+    if (from.defects.patches.rows() > 0) {
+      to.defects.add(from.defects.patches.view(), from.defects.images, next.store, compute);
+    }
   }
   merged.state_->trim_calibration();
+  merged.state_->trim_defects(compute);
+  for (TaskCalibration& task : calibration.tasks) task.measure_suspects(true, compute);
   return merged;
 }
 

@@ -32,6 +32,8 @@ struct Memory::State {
   std::vector<std::uint32_t> slots_of_others(std::int32_t task) const;
   std::size_t calibration_budget() const;
   void trim_calibration();
+  /// Bounds what is kept of known defects.
+  void trim_defects(Compute& compute);
   /// Of a memory that an earlier version wrote; before a task is left with fewer vectors.
   void score_kept_patches(Compute& compute);
 };

@@ -185,8 +185,8 @@ float segment(float x, float y, float x0, float y0, float x1, float y1) {
 
 void scratch(Surface& surface, const Pose& pose, Spot spot, Random& random) {
   const float length = between(random, 14, 34), direction = between(random, 0, 1);
-  const float bend = between(random, -0.012f, 0.012f), width = between(random, 0.7f, 1.4f);
-  const float depth = between(random, 0.4f, 0.85f), pale = between(random, 0.08f, 0.24f);
+  const float bend = between(random, -0.012f, 0.012f), width = between(random, 0.9f, 1.5f);
+  const float depth = between(random, 0.6f, 1.0f), pale = between(random, 0.2f, 0.4f);
   const float c = cosine(direction), s = sine(direction);
   paint(surface, pose, Box::around(spot.x, spot.y, length + 6),
         [&](float u, float v, Texel& texel) {

@@ -58,8 +58,9 @@ void draw_brushed_plate(const Piece& piece, Surface& surface) {
     const float metal = 0.6f + 0.13f * streaks + sheen;
     texel.colour = blend(grey(felt), {metal, metal * 1.005f, metal * 1.02f}, inside(edge));
     texel.height = 2.2f * step(-5, 0.5f, -edge);
-    if ((u > 0 ? 1u : 0u) + (v > 0 ? 2u : 0u) == filled) return;
-    const float rim = circle(std::abs(u) - kHoles, std::abs(v) - kHoles, 8.5f);
+    // A hole that was not drilled has been punched all the same.
+    const bool punched = (u > 0 ? 1u : 0u) + (v > 0 ? 2u : 0u) == filled;
+    const float rim = circle(std::abs(u) - kHoles, std::abs(v) - kHoles, punched ? 2.5f : 8.5f);
     texel.height -= 2.5f * step(0, 5, 5 - rim);
     texel.colour = blend(texel.colour, grey(0.07f), inside(rim));
   });
@@ -216,13 +217,30 @@ void mark_wood(const Piece& piece, Surface& surface) {
 constexpr int kTeeth = 20;
 constexpr int kWindows = 5;
 
+int tooth_at(float turn) { return (floor_of(turn * kTeeth + 0.5f) + kTeeth) % kTeeth; }
+
 // Signed distance to the toothed edge; `cut` makes the tooth of that number lower.
 float gear_edge(float radius, float turn, int damaged, float cut) {
   const float place = turn * kTeeth;
-  const int number = (floor_of(place + 0.5f) + kTeeth) % kTeeth;
   const float off = std::abs(place - static_cast<float>(floor_of(place + 0.5f)));
-  const float height = number == damaged ? 14 * (1 - cut) : 14;
+  const float height = tooth_at(turn) == damaged ? 14 * (1 - cut) : 14;
   return radius - 84 - height * (1 - step(0.2f, 0.34f, off));
+}
+
+// Where a tooth broke the steel is bright and coarse.
+void show_break(const Piece& piece, float u, float v, float edge, Texel& texel) {
+  const float grain = piece.fine.at(u * 0.9f, v * 0.9f);
+  const float depth = step(-7, -2, edge) * inside(edge);
+  texel.colour = blend(texel.colour, grey(0.78f + 0.16f * grain), depth);
+  texel.height += 0.5f * depth * grain;
+}
+
+// Sand of the mould that was not shaken out.
+void fill_window(const Piece& piece, float u, float v, float opening, Texel& texel) {
+  const float grain = piece.fine.octaves(u * 0.45f, v * 0.45f, 2);
+  texel.colour =
+      blend(texel.colour, (0.85f + 0.4f * grain) * Colour{0.5f, 0.41f, 0.3f}, inside(opening));
+  texel.height += 0.8f * grain * inside(opening);
 }
 
 void draw_gear(const Piece& piece, Surface& surface) {
@@ -248,7 +266,11 @@ void draw_gear(const Piece& piece, Surface& surface) {
     const int window = (floor_of(place + 0.5f) + kWindows) % kWindows;
     const float way = static_cast<float>(window) / kWindows;
     float opening = circle(u - 55 * cosine(way), v - 55 * sine(way), 12.5f);
-    if (window == blocked && piece.has("blocked_window")) opening = 9;
+    if (cut > 0 && tooth_at(turn) == damaged) show_break(piece, u, v, edge, texel);
+    if (window == blocked && piece.has("blocked_window")) {
+      fill_window(piece, u, v, opening, texel);
+      opening = 9;
+    }
     const float key = rounded_box(u - 20, v, 8, 5, 1);
     const float bore = std::min({circle(u, v, 21), key, opening});
     texel.height -= 2.5f * step(-1, 3, 1 - bore);
@@ -601,7 +623,7 @@ void write_one(const fs::path& folder, const Product& product, std::size_t i,
                const ProductCounts& counts, std::uint64_t seed) {
   const auto write = [&](const std::string& part, std::size_t number, std::size_t index,
                          const std::string& defect) {
-    const ProductImage made = make_product(product.name, index, defect, seed);
+    const ProductImage made = make_product(product.name, index, defect, seed, counts.placing);
     const fs::path home = folder / part / made.kind;
     make_folder(home);
     write_image((home / fmt::format("{:03}.png", number)).string(), made.image);
@@ -635,7 +657,7 @@ std::vector<std::string> product_defects(const std::string& name) {
 }
 
 ProductImage make_product(const std::string& name, std::size_t index, const std::string& defect,
-                          std::uint64_t seed) {
+                          std::uint64_t seed, Placing placing) {
   const Product& product = find_product(name);
   const bool fault = among(product.faults, defect);
   if (!defect.empty() && !fault && !among(product.marks, defect)) {
@@ -644,7 +666,9 @@ ProductImage make_product(const std::string& name, std::size_t index, const std:
   }
   const std::uint64_t number = combine(combine(seed, name), index);
   Random random(number);
-  const Pose pose = Pose::random(random, product.turn, product.move, product.grow);
+  constexpr float kFixture = 0.01f;
+  const float turn = placing == Placing::kFixture ? std::min(product.turn, kFixture) : product.turn;
+  const Pose pose = Pose::random(random, turn, product.move, product.grow);
   const Light light = Light::random(random);
   const Noise coarse(random), fine(random);
   const Piece piece{pose, coarse,

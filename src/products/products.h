@@ -26,16 +26,21 @@ std::vector<std::string> product_names();
 /// The kinds of defect a product can have. Throws Error (kUsage) for a product that is not there.
 std::vector<std::string> product_defects(const std::string& name);
 
+/// How a piece lies under the camera: as it comes (a gear turned any way), or in a fixture that
+/// lets it turn by a few degrees at most.
+enum class Placing { kFree, kFixture };
+
 /// The index-th piece of a product, 256 × 256: each lies a little differently, under another light.
 /// With a defect it is the same piece, under the same light, with the same noise, but for the
 /// defect. The same arguments give the same pixels. Throws Error (kUsage) for what is not there.
 ProductImage make_product(const std::string& name, std::size_t index, const std::string& defect,
-                          std::uint64_t seed);
+                          std::uint64_t seed, Placing placing = Placing::kFree);
 
 struct ProductCounts {
   std::size_t train = 60;
   std::size_t test_good = 20;
   std::size_t test_defective = 40;  ///< of all kinds together, in turn
+  Placing placing = Placing::kFree;
 };
 
 /// Writes products as a data set in MVTec's layout: FOLDER/NAME/train/good/000.png,

@@ -97,7 +97,7 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& a
     InspectOptions options;
     options.false_alarms = options_.false_alarms;
     options.task = task;
-    const Inspection judged = judge(*memory, patches, distances, options);
+    const Inspection judged = judge(*memory, patches, distances, options, compute);
     row.score = judged.score;
     if (judged.task) {
       row.task = memory->tasks()[*judged.task].name;

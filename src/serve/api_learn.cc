@@ -35,6 +35,23 @@ std::shared_ptr<Job> job_of(Jobs& jobs, const std::string& id) {
   return job;
 }
 
+// Of a feedback, in the pixels of the image.
+std::optional<DefectBox> region_of(const Json& body, const StoredInspection& row) {
+  const auto found = body.find("region");
+  if (found == body.end() || found->is_null()) return std::nullopt;
+  const auto side = [&](const char* name) {
+    if (!found->is_object() || !found->contains(name) || !(*found)[name].is_number()) {
+      throw Refusal{400, "a region has the numbers x, y, width and height"};
+    }
+    return (*found)[name].get<double>();
+  };
+  const DefectBox box{side("x"), side("y"), side("width"), side("height")};
+  const bool inside = box.width > 0 && box.height > 0 && box.x < row.width && box.y < row.height &&
+                      box.x + box.width > 0 && box.y + box.height > 0;
+  if (!inside) throw Refusal{400, "the region lies outside of the image"};
+  return box;
+}
+
 }  // namespace
 
 void Api::stop_learning(const std::string& reason) {
@@ -77,8 +94,11 @@ void Api::take(const Lesson& lesson, const Patches& patches, Compute& compute) {
   }
   try {
     check_lesson(*live_.memory(), lesson);
+    if (lesson.defect) {
+      defect_patches(*live_.memory(), lesson.task, patches, *lesson.defect, compute);
+    }
   } catch (const Error& error) {
-    throw Refusal{400, error.what()};
+    throw Refusal{lesson.defect ? 409 : 400, error.what()};
   }
   try {
     live_.take(lesson, patches, compute);
@@ -86,12 +106,14 @@ void Api::take(const Lesson& lesson, const Patches& patches, Compute& compute) {
     stop_learning(error.what());
     throw Refusal{503, fmt::format("nothing is learned: {}", error.what())};
   }
-  if (lesson.inspection != 0) note_good(lesson.inspection, utc_now_ms());
+  if (lesson.inspection != 0 && !lesson.defect) note_good(lesson.inspection, utc_now_ms());
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     learned_ = Clock::now();
   }
-  if (!lesson.threshold) {
+  if (lesson.defect) {
+    metrics_.counter("contcore_shown_defects_total", "Images that showed a defect").add();
+  } else if (!lesson.threshold) {
     metrics_.counter("contcore_learned_images_total", "Images learned one at a time").add();
   }
   if (live_.unsaved() >= kCheckpointAfter) {
@@ -160,6 +182,36 @@ HttpResponse Api::learn_image(const HttpRequest& request, const Params& params, 
   return json_response(201, {{"task", this->task(*memory, t, memory->states()[t])}});
 }
 
+// The defect that a person sees, in the region drawn or in what was outlined, becomes known. An
+// inspection that is of no task, is not kept, or had nothing outlined, teaches nothing; a region
+// that cannot be learned is refused.
+void Api::show_defect(const StoredInspection& row, const std::optional<DefectBox>& region,
+                      const std::string& who, Compute& compute) {
+  const auto kept = store_.image(row.id);
+  const bool known = !row.task.empty() && live_.memory()->find_task(row.task);
+  if (!kept || !known) {
+    if (!region) return;
+    throw Refusal{409, kept ? "it belongs to no task, so its defect cannot be learned"
+                            : "its image is not kept any more, so its defect cannot be learned"};
+  }
+  Lesson lesson;
+  lesson.task = row.task;
+  lesson.image = kept->bytes;
+  lesson.inspection = row.id;
+  lesson.who = who;
+  lesson.defect.emplace().box = region;
+  if (!region) {
+    const auto map = store_.map(row.id);
+    if (!map || row.verdict != "defect") return;
+    lesson.defect->level = layers(row).level;
+  }
+  try {
+    learn(lesson, compute);
+  } catch (const Refusal& refusal) {
+    if (region || refusal.status != 409) throw;  // what was outlined then may not be any more
+  }
+}
+
 HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Compute& compute) {
   const Json body = object_of(request);
   if (!body.contains("label") || !body["label"].is_string()) throw Refusal{400, "give a label"};
@@ -168,8 +220,8 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
     throw Refusal{400, "a label is \"good\", \"defect\" or \"\""};
   }
   const StoredInspection row = stored(params);
-  // What it was learned as is not so.
-  if (label != "good" && row.learned) {
+  // What it taught before, as good or as a defect, is not so.
+  if (label != row.feedback || body.contains("region")) {
     if (const LessonId lesson = live_.lesson_of(row.id)) take_back({{lesson}, {}}, compute);
   }
   if (label == "good" && !row.learned) {
@@ -190,6 +242,9 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
     }
     return json_response(200, shown(stored(params)));
   }
+  const std::optional<DefectBox> region = region_of(body, row);
+  if (region && label != "defect") throw Refusal{400, "a region is of a defect"};
+  if (label == "defect") show_defect(row, region, who(request), compute);
   store_good();
   store_.feedback(row.id, label, utc_now_ms());
   promises_.changed(row.task);

@@ -158,6 +158,7 @@ Json Api::task(const Memory& memory, std::size_t t, const TaskState& state) {
   const TaskRecord& task = memory.tasks()[t];
   const std::optional<Threshold> threshold = memory.threshold(t, options_.false_alarms);
   const TaskPromise promise = promise_of(task.name, threshold);
+  const KnownDefects known = memory.known_defects(t);
   const auto all = static_cast<double>(std::max<std::size_t>(1, memory.size()));
   return {{"name", task.name},
           {"images", task.images},
@@ -171,6 +172,8 @@ Json Api::task(const Memory& memory, std::size_t t, const TaskState& state) {
           {"learned", task.learned},
           {"promise", alarms_json(promise)},
           {"good_parts", good_parts_json(promise)},
+          {"known_defects", known.images},
+          {"known_defects_used", known.used},
           {"threshold", as_json(threshold)}};
 }
 

@@ -59,7 +59,9 @@ void LiveMemory::open_journal(Compute& compute) {
   for (const std::string& record : opened.applied) {
     const Lesson lesson = read_lesson(record, journal);
     const bool is_taken = history_.find(lesson.id) == nullptr || history_.has(lessons_, lesson.id);
-    if (lesson.inspection != 0 && is_taken) good_.emplace_back(lesson.inspection, lesson.time);
+    if (lesson.inspection != 0 && !lesson.defect && is_taken) {
+      good_.emplace_back(lesson.inspection, lesson.time);
+    }
     in_journal_.push_back(0);  // with the memory it was written down
     history_.pass_over(lesson.id);
   }
@@ -68,7 +70,7 @@ void LiveMemory::open_journal(Compute& compute) {
     in_journal_.push_back(replayed.taken[i] ? write_down(lesson) : 0);
   }
   for (const LessonEntry& lesson : history_.lessons()) {
-    if (lesson.inspection == 0 || !history_.has(lessons_, lesson.id)) continue;
+    if (lesson.kind != "feedback" || !history_.has(lessons_, lesson.id)) continue;
     replayed.good.emplace_back(lesson.inspection, lesson.time);
   }
   good_.insert(good_.end(), replayed.good.begin(), replayed.good.end());
@@ -207,7 +209,7 @@ std::vector<std::int64_t> LiveMemory::taken_back() const {
   std::vector<std::int64_t> inspections;
   std::set<std::int64_t> taken;
   for (const LessonEntry& lesson : history_.lessons()) {
-    if (lesson.inspection == 0) continue;
+    if (lesson.kind != "feedback") continue;
     if (history_.has(lessons_, lesson.id)) {
       taken.insert(lesson.inspection);
     } else {

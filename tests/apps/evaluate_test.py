@@ -12,6 +12,7 @@ import tempfile
 import time
 import unittest
 import zlib
+from xml.etree import ElementTree
 
 import numpy
 
@@ -133,6 +134,16 @@ class EvaluateTest(unittest.TestCase):
             rows = list(csv.DictReader(file))
         self.assertEqual(len(rows), 13 * (2 + 3))
         self.assertTrue(os.path.exists(os.path.join(report, "results.md")))
+        for figure in os.listdir(os.path.join(report, "figures")):
+            root = ElementTree.parse(os.path.join(report, "figures", figure)).getroot()
+            self.assertEqual(root.tag, "{http://www.w3.org/2000/svg}svg")
+        # Data set, cache and report are in temporary folders, which are nobody's business.
+        for folder, _, files in os.walk(report):
+            for name in files:
+                with open(os.path.join(folder, name), encoding="utf-8") as file:
+                    text = file.read()
+                self.assertNotIn(tempfile.gettempdir() + "/", text, name)
+        self.assertIn("<small>product0/test/", page)
 
     def test_a_second_run_comes_from_the_cache(self):
         first = self.run_it("evaluate", "-m", "50", "--method", "contcore,random")

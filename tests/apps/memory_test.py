@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zlib
 
 import numpy
 
@@ -32,6 +33,22 @@ def write_image(path, pixels):
     height, width, _ = pixels.shape
     with open(path, "wb") as file:
         file.write(b"P6 %d %d 255\n" % (width, height) + pixels.astype(numpy.uint8).tobytes())
+
+
+def write_mask(path, size, box):
+    """A PNG in gray, white in the box."""
+    width, height = size
+    x, y, across, down = box
+    pixels = numpy.zeros((height, width), numpy.uint8)
+    pixels[y : y + down, x : x + across] = 255
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+    with open(path, "wb") as file:
+        file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)))
+        file.write(chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
 def product(style, index, defect=False):
@@ -155,6 +172,62 @@ class MemoryTest(unittest.TestCase):
         self.assertEqual(sum(t["vectors"] for t in known["tasks"]), known["vectors"])
         self.assertIn("certificate", self.succeed("info", self.memory).stdout)
 
+    def test_known_defects_count_from_the_tenth_on(self):
+        self.learn(0, "--ratio", 0.2)
+        bad = os.path.join(self.folder, "test", "hole")
+        masks = os.path.join(self.folder, "ground_truth")
+        os.makedirs(bad)
+        os.makedirs(os.path.join(masks, "hole"))
+        for i in range(11):
+            write_image(os.path.join(bad, "%03d.ppm" % i), product(0, 200 + i, True))
+        for i in range(10):
+            write_mask(os.path.join(masks, "hole", "%03d_mask.png" % i), (64, 64), (30, 20, 14, 14))
+        write_mask(os.path.join(masks, "hole", "010_mask.png"), (64, 64), (0, 0, 64, 64))
+        files = [os.path.join(bad, "%03d.ppm" % i) for i in range(11)]
+        task = ["--task", "product0", "--defects"]
+
+        def scores():
+            return self.succeed("inspect", self.memory, self.images(0, "test_bad"), self.images(0, "test_good")).stdout
+
+        def show(*more):
+            return json.loads(self.succeed("learn", self.memory, *more, *task, "--masks", masks, "--json").stdout)
+
+        before = scores()
+        said = show(*files[:9])
+        self.assertEqual((said["learned"], said["known_defects"], said["known_defects_used"]), (9, 9, False))
+        self.assertEqual(scores(), before)  # nine change nothing
+        said = show(files[3])
+        self.assertEqual(said["known_defects"], 9)  # it is known
+        self.assertIn("they count from 10 on", self.succeed("info", self.memory).stdout)
+        said = show(files[9], files[10])  # the mask of the last is all of the image
+        self.assertEqual((said["learned"], said["known_defects"], said["known_defects_used"]), (1, 10, True))
+        self.assertIn("most of the image", said["skipped"][0]["reason"])
+        self.assertNotEqual(scores(), before)
+        known = json.loads(self.succeed("info", self.memory, "--json").stdout)["tasks"][0]
+        self.assertEqual((known["known_defects"], known["known_defects_used"]), (10, True))
+        # Others of their kind score higher; good ones are still good.
+        for part, verdict in [("test_good", "good"), ("test_bad", "defect")]:
+            lines = self.succeed("inspect", self.memory, self.images(0, part), "--json").stdout.splitlines()
+            self.assertGreaterEqual(sum(json.loads(line)["verdict"] == verdict for line in lines), 3)
+
+    def test_defects_that_cannot_be_learned(self):
+        bad, good = self.images(0, "test_bad"), self.images(0, "test_good")
+        self.fail_with(3, ["no such memory"], "learn", self.memory, bad, "--task", "product0", "--defects")
+        self.learn()
+        kept = self.content()
+        for code, words, options in [
+            (2, ["'other': was not learned"], ["--task", "other", "--defects"]),
+            (2, ["--masks", "give --defects too"], ["--task", "product0", "--masks", self.folder]),
+            (2, ["--online", "--defects"], ["--task", "product0", "--defects", "--online"]),
+            (2, ["--resize", "--defects"], ["--task", "product0", "--defects", "--resize", "32"]),
+            (3, ["no folder of masks"], ["--task", "product0", "--defects", "--masks", "/nowhere"]),
+            (3, ["has no mask in"], ["--task", "product0", "--defects", "--masks", self.folder]),
+        ]:
+            self.fail_with(code, words, "learn", self.memory, bad, *options)
+        # Nothing is outlined in what is good.
+        self.fail_with(3, ["nothing is outlined"], "learn", self.memory, good, "--task", "product0", "--defects", "--strict")
+        self.assertEqual(self.content(), kept)
+
     def test_pictures_and_maps(self):
         self.learn()
         pictures = os.path.join(self.folder, "heat")
@@ -164,11 +237,35 @@ class MemoryTest(unittest.TestCase):
             "inspect", self.memory, self.images(0, "test_good"), image,
             "--heatmaps", pictures, "--maps", maps,
         )  # fmt: skip
-        with open(os.path.join(pictures, "test_bad", "000.ppm.png"), "rb") as file:
-            self.assertEqual(file.read(4), b"\x89PNG")
+        with open(os.path.join(pictures, "test_bad", "000.jpg"), "rb") as file:
+            self.assertEqual(file.read(3), b"\xff\xd8\xff")
         heat = numpy.load(os.path.join(maps, "test_bad", "000.ppm.npy"))
         self.assertEqual(heat.shape, (SIDE, SIDE))
         self.assertEqual(len(os.listdir(os.path.join(pictures, "test_good"))), 4)
+
+    def test_pictures_take_no_others_place(self):
+        self.learn()
+        camera = os.path.join(self.folder, "camera")
+        os.mkdir(camera)
+        good = os.path.join(self.images(0, "test_good"), "000.ppm")
+        bad = os.path.join(self.images(0, "test_bad"), "000.ppm")
+        # Images are told by their bytes.
+        for name, image in [("a.png", good), ("a.jpg", bad), ("a.png.bmp", good), ("b.c.tif", good)]:
+            shutil.copyfile(image, os.path.join(camera, name))
+        pictures = os.path.join(self.folder, "heat")
+        lines = self.succeed("inspect", self.memory, camera, "--heatmaps", pictures, "--json").stdout.splitlines()
+        places = {os.path.basename(s["file"]): os.path.basename(s["heatmap"]) for s in map(json.loads, lines)}
+        self.assertEqual(
+            places, {"a.jpg": "a.jpg.jpg", "a.png": "a.png.jpg", "a.png.bmp": "a.png.2.jpg", "b.c.tif": "b.c.jpg"}
+        )
+        self.assertEqual(sorted(os.listdir(pictures)), sorted(places.values()))
+        # Among the images a picture could replace one of them.
+        before = sorted(os.listdir(camera))
+        for way in camera, os.path.join(camera, "..", "camera"):
+            failed = self.run_command("inspect", self.memory, camera, "--heatmaps", way)
+            self.assertEqual(failed.returncode, 2, failed.stderr)
+            self.assertIn("among the images", failed.stderr)
+        self.assertEqual(sorted(os.listdir(camera)), before)
 
     def test_the_same_for_any_number_of_threads_and_memory_limit(self):
         images = [self.images(0), self.images(1), self.images(2)] * 3  # 71 MB of features in float

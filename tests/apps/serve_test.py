@@ -534,6 +534,42 @@ class StoryTest(ServiceTest):
             self.assertLessEqual(task["calibrated"], min(1 + i, 100))
         self.assertGreater(task["calibrated"], 60)
 
+    def test_defects_that_are_shown_become_known(self):
+        service = self.start()
+        for i in range(25):
+            service.good("POST", "/v1/tasks/bottle/images", picture(0, i))
+        bad = [self.inspect(service, picture(0, 100 + i, True)) for i in range(12)]
+        feedback = "/v1/inspections/%d/feedback"
+        wide = {"x": 0, "y": 0, "width": bad[0]["width"], "height": bad[0]["height"]}
+        for region, status in [
+            (wide, 409), ({**wide, "width": 0}, 400), ({**wide, "x": 5000}, 400), ({"x": 1}, 400), ([1, 2, 3, 4], 400),
+        ]:  # fmt: skip
+            said = service.ask("POST", feedback % bad[0]["id"], {"label": "defect", "region": region})
+            self.assertEqual(said.status, status, region)
+        self.assertEqual(service.good("GET", "/v1/inspections/%d" % bad[0]["id"])["feedback"], "")
+        for label in ("good", ""):
+            body = {"label": label, "region": {"x": 1, "y": 1, "width": 9, "height": 9}}
+            self.assertEqual(service.ask("POST", feedback % bad[0]["id"], body).status, 400)
+        for i, seen in enumerate(bad[:10]):
+            self.assertEqual(seen["verdict"], "defect")
+            task = service.tasks()["bottle"]
+            self.assertEqual((task["known_defects"], task["known_defects_used"]), (i, False))
+            box = seen["regions"][0]
+            region = {name: box[name] for name in ("x", "y", "width", "height")}
+            body = {"label": "defect", "region": region} if i % 2 else {"label": "defect"}
+            said = service.good("POST", feedback % seen["id"], body)
+            self.assertEqual((said["feedback"], said["learned"]), ("defect", False))
+            service.good("POST", feedback % seen["id"], {"label": "defect"})  # once more: it is known
+        task = service.tasks()["bottle"]
+        self.assertEqual((task["known_defects"], task["known_defects_used"]), (10, True))
+        again = self.inspect(service, picture(0, 111, True))
+        self.assertGreater(again["score"], bad[11]["score"])
+        # What was shown is a lesson: it is there after the power was cut.
+        service.kill()
+        service = self.start()
+        self.assertEqual(service.tasks()["bottle"], task)
+        self.assertEqual(self.inspect(service, picture(0, 111, True))["score"], again["score"])
+
     def test_the_promise_beside_the_truth(self):
         service = self.start_learned()
         said = service.tasks()["p0"]["promise"]

@@ -405,13 +405,13 @@ TEST(Verdict, IsOfTheParts) {
   const Patches patches = extractor.extract(image, compute);
   InspectOptions options;
   const Inspection seen = inspect(memory, patches, options, compute);
-  const std::vector<float> distances = memory.distances(patches.vectors.view(), compute);
+  std::vector<float> distances = memory.distances(patches.vectors.view(), compute);
   EXPECT_EQ(seen.score, image_score(distances, patches.grid(), Score::kPatch));
   EXPECT_EQ(seen.task, 0u);
   EXPECT_EQ(seen.rejected, seen.score > memory.threshold(0, 0.05)->score);
   EXPECT_EQ(seen.map.width, image.width);
   EXPECT_EQ(seen.map.height, image.height);
-  const Inspection judged = judge(memory, patches, distances, options);
+  const Inspection judged = judge(memory, patches, distances, options, compute);
   EXPECT_EQ(judged.score, seen.score);
   EXPECT_EQ(judged.rejected, seen.rejected);
   EXPECT_TRUE(judged.map.values.empty());

@@ -120,6 +120,42 @@ void expect_self_contained(const std::string& html) {
   EXPECT_EQ(count(html, ">nan") + count(html, ">-nan") + count(html, ">inf"), 0u);
 }
 
+// Braces pair up, no row has another number of columns than its table, and nothing stands there
+// that LaTeX takes for a comment, a sum or a place below the line.
+void expect_latex(const std::string& text) {
+  int depth = 0;
+  std::size_t columns = 0, tables = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("\\begin{tabular}")) columns = 0, ++tables;
+    if (line.starts_with('%')) continue;
+    std::size_t cells = 1, spanned = 0;
+    bool sums = false;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const char c = line[i];
+      ASSERT_TRUE(static_cast<unsigned char>(c) >= 32) << line;
+      if (c == '\\') {
+        if (line.compare(i, 13, "\\multicolumn{") == 0) {
+          spanned += static_cast<std::size_t>(line[i + 13] - '1');
+        }
+        ++i;
+        continue;
+      }
+      depth += (c == '{') - (c == '}');
+      ASSERT_GE(depth, 0) << line;
+      sums ^= c == '$';
+      if (c == '&') ++cells;
+      ASSERT_TRUE(std::string("#%~^").find(c) == std::string::npos) << line;
+      ASSERT_TRUE(c != '_' || sums) << line;
+    }
+    if (!line.ends_with(" \\\\")) continue;
+    if (columns == 0) columns = cells + spanned;
+    EXPECT_EQ(cells + spanned, columns) << line;
+  }
+  EXPECT_EQ(depth, 0);
+  EXPECT_EQ(tables, 2u);
+}
+
 // RFC 4180.
 std::vector<std::vector<std::string>> parse_csv(const std::string& text) {
   std::vector<std::vector<std::string>> rows = {{""}};
@@ -168,6 +204,14 @@ TEST(Report, HostileNamesStayText) {
             html.npos);
   EXPECT_EQ(html.find('\xff'), html.npos);
   EXPECT_EQ(html.find('\x01'), html.npos);
+
+  expect_latex(folder.text("tables.tex"));
+  for (const auto& entry : fs::directory_iterator(folder.path() + "/figures")) {
+    const std::string svg = folder.text("figures/" + entry.path().filename().string());
+    EXPECT_TRUE(svg.starts_with("<?xml ")) << entry.path();
+    expect_balanced(svg.substr(svg.find("<svg")));
+    EXPECT_EQ(svg.find("<script"), svg.npos);
+  }
 
   const auto rows = parse_csv(folder.text("results.csv"));
   for (const auto& row : rows) EXPECT_EQ(row.size(), 17u);
@@ -257,6 +301,80 @@ TEST(Report, AveragesSeedsAndMarksTheBest) {
   // Both forget the same: both are best.
   EXPECT_NE(html.find("<strong>1.0</strong>"), html.npos);
   EXPECT_EQ(html.find("One setting varied"), html.npos);
+}
+
+TEST(Report, TablesForAPaper) {
+  const Folder folder;
+  std::vector<RunResult> results = {run_of("a_b", {1, 1}, .92), run_of("a_b", {1, 1}, .94),
+                                    run_of("b", {1, 1}, .90, false)};
+  results[1].setting.seed = 1;
+  write_report(folder.path(), results, {"t", "d", "1x2", ""});
+  const std::string tables = folder.text("tables.tex");
+  expect_latex(tables);
+  EXPECT_NE(tables.find("a\\_b & r50.onnx, m=20,000"), tables.npos) << tables;
+  EXPECT_NE(tables.find(" & \\textbf{91.0} $\\pm$ 1.4 & "), tables.npos) << tables;
+  EXPECT_NE(tables.find(" & 88.0 & -- & "), tables.npos) << tables;
+  EXPECT_NE(tables.find("\nc1 & 91.0 $\\pm$ 1.4 / "), tables.npos) << tables;
+  const std::string whole = folder.text("results.tex");
+  EXPECT_NE(whole.find("\\usepackage{booktabs}"), whole.npos);
+  EXPECT_NE(whole.find("\\input{tables}"), whole.npos);
+}
+
+// A chart's file says what its lines are, without the page.
+TEST(Report, FiguresAreFilesOfTheirOwn) {
+  const Folder folder;
+  std::vector<RunResult> results = {run_of("first", {1, 1}, .92), run_of("second", {1, 1}, .9)};
+  results.push_back(results[0]);
+  results.back().setting.m = 500;
+  write_report(folder.path(), results, {"t", "d", "1x2", ""});
+  const std::string curve = folder.text("figures/image_auroc.svg");
+  EXPECT_NE(curve.find("xmlns=\"http://www.w3.org/2000/svg\""), curve.npos);
+  EXPECT_NE(curve.find(">second</text>"), curve.npos);
+  EXPECT_NE(curve.find("<title>image AUROC</title>"), curve.npos);
+  EXPECT_NE(folder.text("figures/sweep_m_1.svg").find(">500</text>"), std::string::npos);
+  EXPECT_NE(folder.text("index.html").find("One setting varied"), std::string::npos);
+}
+
+// A report is passed on: where its maker keeps things is in none of its files.
+TEST(Report, TellsNoFolders) {
+  const Folder folder;
+  std::vector<RunResult> results(2, run_of("a", {1, 1}, .92));
+  results[0].setting.backbone = "/home/anna/nets/r50.onnx";
+  results[1].setting.backbone = "/home/anna/other/r50.onnx";
+  write_report(folder.path(), results, {"t", "d", "1x2", "contcore evaluate d"});
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
+    if (!entry.is_regular_file()) continue;
+    const std::string text = folder.text(fs::relative(entry.path(), folder.path()).string());
+    EXPECT_EQ(text.find("anna"), text.npos) << entry.path();
+  }
+}
+
+TEST(ReportText, WordsOfACommandWithoutFolders) {
+  for (const auto& [word, shown] : std::vector<std::pair<std::string, std::string>>{
+           {"/home/anna/mvtec", "mvtec"},
+           {"/home/anna/mvtec/", "mvtec"},
+           {"../../anna/mvtec", "mvtec"},
+           {"~anna/mvtec", "mvtec"},
+           {"data/mvtec,/data/visa", "data/mvtec,visa"},
+           {"--cache=/home/anna/c", "--cache=c"},
+           {"backbone=/a/b.onnx,builtin", "backbone=b.onnx,builtin"},
+           {"/a/mvtec>visa", "mvtec>visa"},
+           {"--schedule", "--schedule"},
+           {"10-1x5", "10-1x5"},
+           {"", ""},
+           {"/", ""},
+       }) {
+    EXPECT_EQ(without_folders(word), shown) << word;
+  }
+}
+
+TEST(ReportText, Latex) {
+  EXPECT_EQ(escape_latex("50% of $5_a & {b}#"), "50\\% of \\$5\\_a \\& \\{b\\}\\#");
+  EXPECT_EQ(escape_latex("a--b\\c\n"), "a-{}-b\\textbackslash{}c ");
+  EXPECT_EQ(escape_latex("m=20,000,,-"), "m=20,000,{},-");
+  EXPECT_EQ(escape_latex("[x]*"), "{[}x]{*}");
+  EXPECT_EQ(escape_latex("Gerät ± 1"), "Gerät ± 1");
+  EXPECT_EQ(escape_latex("瓶\xff\u2028😀"), "U+74F6U+FFFDU+2028U+1F600");
 }
 
 TEST(Report, DrawsSweeps) {

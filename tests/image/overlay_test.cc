@@ -99,6 +99,25 @@ TEST(Overlay, OutlinesExactlyWhatIsAboveTheLevel) {
   }
 }
 
+// A picture is for a screen: no side is longer than that, shape and peaks stay.
+TEST(Overlay, ALargeImageIsShrunkToTheScreen) {
+  const Image image = gray(3000, 1501);
+  Map spot = flat(image, 0);
+  const Overlay how = overlay(10, 20, 0.5f);
+  const Image cold = draw_overlay(image, spot, how);
+  EXPECT_EQ(cold.width, 1280u);
+  EXPECT_EQ(bar_of(cold), 640u);
+  EXPECT_FALSE(is_outlined(cold));
+  for (const std::size_t place : {std::size_t{0}, spot.values.size() / 3, spot.values.size() - 1}) {
+    spot.values.assign(spot.values.size(), 0);
+    spot.values[place] = 0.51f;  // of one pixel, which an average would lose
+    EXPECT_TRUE(is_outlined(draw_overlay(image, spot, how))) << place;
+  }
+  EXPECT_EQ(draw_overlay(gray(1280, 20), flat(gray(1280, 20), 0), how).width, 1280u);
+  EXPECT_EQ(bar_of(draw_overlay(gray(160, 600), flat(gray(160, 600), 0), how)), 600u)
+      << "enlarged beyond the screen";
+}
+
 TEST(Overlay, TheOutlineGoesAroundTheRegion) {
   const Image image = gray(400, 400);
   Map map = flat(image, 0);

@@ -14,6 +14,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -88,6 +89,15 @@ Memory example(double q = 0.75, std::size_t m = 8) {
     }
     const std::uint64_t learned[] = {(t + 1) << 33, (t + 2) << 34, ~std::uint64_t{0} >> 1};
     memory.calibrate(task, {}, {}, Memory::Keep::kLatest, learned);
+    auto suspects = std::make_shared<Suspects>();
+    suspects->patches = Vectors(2, kD);
+    suspects->distances = suspects->values = {2, 1};
+    const ImageScores strange{3, {2, 3}, 77, suspects};
+    memory.calibrate(task, std::span(&strange, 1), {}, Memory::Keep::kLatest);
+    for (std::uint64_t i = 1; i <= 10; ++i) {
+      const Set defect = naive::make(Family::kGaussian, 1, kD, 1, 50 + i);
+      memory.learn_defect(task, defect.view(), i, naive::crew(0));
+    }
   }
   return memory;
 }
@@ -385,6 +395,81 @@ TEST_F(MemoryFile, OfAnEarlierVersionIsReadAndGoesOn) {
   old.arrays["calibration.image"].at<std::int32_t>(0) = 99;
   old.write(file);
   expect_refused(file, "image 99");
+}
+
+// Known defects, and the suspects of good images that calibrate them.
+TEST_F(MemoryFile, KnownDefectsThatDoNotAgreeAreRefused) {
+  Memory memory(kD, 50);
+  const Set features = naive::make(Family::kGaussian, 100, kD, 1, 1);
+  for (const char* task : {"a", "b"}) {
+    memory.learn(features.view(), how_to(task, 0.2), naive::crew(0));
+    for (std::uint64_t i = 1; i <= 2; ++i) {
+      auto suspects = std::make_shared<Suspects>();
+      suspects->patches = Vectors(2, kD);
+      suspects->distances = suspects->values = {2, 1};
+      const ImageScores scores{20, {2, 3}, i, suspects};
+      memory.calibrate(task, std::span(&scores, 1), {}, Memory::Keep::kLatest);
+      const Set defect = naive::make(Family::kGaussian, 3, kD, 1, 10 + i);
+      memory.learn_defect(task, defect.view(), i, naive::crew(0));
+    }
+  }
+  const Content good(bytes_of(memory));
+  const std::string file = path("hostile");
+  good.write(file);
+  ASSERT_EQ(Memory::open(file).known_defects(1).patches, 6u);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto number = [](Content& c, const char* name, std::size_t i) -> std::int32_t& {
+    return c.arrays[name].at<std::int32_t>(i);
+  };
+  const auto shorter = [](Content& c, const char* name, std::size_t row) {
+    Array& array = c.arrays[name];
+    array.bytes.resize(array.bytes.size() - row);
+    --array.shape[0];
+  };
+  const std::vector<std::pair<std::string, std::function<void(Content&)>>> wrongs = {
+      {"NaN suspect", [&](Content& c) { c.arrays["suspects.patches"].at<float>(1) = nan; }},
+      {"NaN distance", [&](Content& c) { c.arrays["suspects.distance"].at<float>(1) = nan; }},
+      {"negative value", [&](Content& c) { c.arrays["suspects.value"].at<float>(1) = -1; }},
+      {"suspect of nobody", [&](Content& c) { number(c, "suspects.image", 7) = 4; }},
+      {"suspects unsorted",
+       [&](Content& c) {
+         number(c, "suspects.image", 0) = 1;
+         number(c, "suspects.image", 1) = 0;
+       }},
+      {"too many suspects",
+       [&](Content& c) {
+         for (std::size_t i = 0; i < 8; ++i) number(c, "suspects.image", i) = 0;
+       }},
+      {"a distance too few", [&](Content& c) { shorter(c, "suspects.distance", 4); }},
+      {"a value too few", [&](Content& c) { shorter(c, "suspects.value", 4); }},
+      {"NaN defect", [&](Content& c) { c.arrays["defects.patches"].at<float>(1) = nan; }},
+      {"defect of no task", [&](Content& c) { number(c, "defects.patch_of", 11) = 2; }},
+      {"defects unsorted", [&](Content& c) { number(c, "defects.patch_of", 0) = 1; }},
+      {"a defect too few", [&](Content& c) { shorter(c, "defects.patches", 4 * kD); }},
+      {"image of no task", [&](Content& c) { number(c, "defects.image_of", 0) = -1; }},
+      {"an image twice", [&](Content& c) { number(c, "defects.image", 0) = 2; }},
+      {"half an image", [&](Content& c) { shorter(c, "defects.image", 4); }},
+      {"bytes among floats",
+       [&](Content& c) {
+         c.arrays["defects.patches"].dtype = "U8";
+         c.arrays["defects.patches"].shape[1] *= 4;
+       }},
+      {"no suspects at all", [&](Content& c) { c.arrays.erase("suspects.patches"); }},
+  };
+  for (const auto& [what, change] : wrongs) {
+    Content changed = good;
+    change(changed);
+    changed.write(file);
+    expect_refused(file, what);
+  }
+  // An earlier version's file has none of them, and is read.
+  Content earlier = good;
+  std::erase_if(earlier.arrays, [](const auto& array) {
+    return array.first.starts_with("suspects.") || array.first.starts_with("defects.");
+  });
+  earlier.write(file);
+  EXPECT_EQ(Memory::open(file).known_defects(0).images, 0u);
+  EXPECT_EQ(Memory::open(file).calibration_scores(0), memory.calibration_scores(0));
 }
 
 TEST_F(MemoryFile, WhatDoesNotAgreeIsRefused) {

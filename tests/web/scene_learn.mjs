@@ -13,7 +13,7 @@ export default () => scene("learn", {}, async ({ test, page, get, text, waitText
     const folder = mkdtempSync(join(tmpdir(), "page-test-"));
     try {
       for (const file of files("other")) cpSync(file, join(folder, file.split("/").pop()));
-      for (const [i, file] of files("bad").slice(0, 2).entries()) cpSync(file, join(folder, `stray ${i}.png`));
+      for (const [i, file] of [files("bad")[0], files("empty")[2]].entries()) cpSync(file, join(folder, `stray ${i}.png`));
       writeFileSync(join(folder, "notes.txt"), "not an image");
       writeFileSync(join(folder, "broken.png"), "not an image either");
       writeFileSync(join(folder, "empty.png"), "");
@@ -66,6 +66,7 @@ export default () => scene("learn", {}, async ({ test, page, get, text, waitText
 
   await test("a defect is marked by hand: with the mouse, and with keys", async () => {
     const one = await camera(files("bad")[3]);
+    await page.locator("#alarm-close").click();
     await page.goto(`${page.url().split("#")[0]}#live/${one.id}`);
     await page.locator("#beside-part .say-where").click();
     const box = await page.locator("#beside-part .marking").boundingBox();
@@ -94,6 +95,7 @@ export default () => scene("learn", {}, async ({ test, page, get, text, waitText
     await page.keyboard.press("u");
     await page.waitForFunction(() => document.querySelector("#beside-part .undo").hidden);
     await page.keyboard.press("m");
+    await page.locator("#beside-part .marking").waitFor();
     await page.keyboard.press("Escape");
     await page.locator("#beside-part .marking").waitFor({ state: "detached" });
     assert.equal(await page.locator("#beside").isVisible(), true, "Escape gives the box up, and nothing else");
