@@ -218,6 +218,8 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
     throw Refusal{400, "a label is \"good\", \"defect\" or \"\""};
   }
   const StoredInspection row = stored(params);
+  const std::optional<DefectBox> region = region_of(body, row);
+  if (region && label != "defect") throw Refusal{400, "a region is of a defect"};
   if (label == "good" && !row.learned) {
     const auto kept = store_.image(row.id);
     if (!kept) throw Refusal{409, "its image is not kept any more, so it cannot be learned"};
@@ -235,8 +237,6 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
     }
     return json_response(200, as_json(stored(params)));
   }
-  const std::optional<DefectBox> region = region_of(body, row);
-  if (region && label != "defect") throw Refusal{400, "a region is of a defect"};
   if (label == "defect" && !row.learned) show_defect(row, region, compute);
   store_good();
   store_.feedback(row.id, label, utc_now_ms());
