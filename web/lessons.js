@@ -7,7 +7,7 @@ import { ask, complain, notice } from "./notice.js";
 import { whyNot } from "./session.js";
 import { count, megabytes, moment, when, whole } from "./words.js";
 
-const KIND = { batch: "Learned", online: "Learned one by one", feedback: "Called good", defect: "Called defect", threshold: "Threshold set", rename: "Renamed", forget: "Taken back", restore: "Restored" };
+const KIND = { found: "Was in the memory before", batch: "Learned", online: "Learned one by one", feedback: "Called good", defect: "Called defect", threshold: "Threshold set", rename: "Renamed", forget: "Taken back", restore: "Restored" };
 
 const list = { starts: [null], next: null, lessons: [] };
 
@@ -37,8 +37,9 @@ function lessonRow(lesson) {
 }
 
 function takeBackButton(lesson, what) {
+  if (lesson.kind === "found") return [el("span", { class: "hint", title: lesson.why || null }, "cannot be taken back")];
   const reason = whyNot("learn");
-  const button = el("button", { type: "button", class: "plain", disabled: Boolean(reason), title: reason || null, "aria-label": `Take lesson ${lesson.id} back`, onclick: () => takeBack(lesson, what) }, "Take back");
+  const button = el("button", { type: "button", class: "plain", disabled: Boolean(reason), title: reason || null, "aria-label": `Take back lesson ${lesson.id}`, onclick: () => takeBack(lesson, what) }, "Take back");
   return lesson.exact === false ? [button, el("span", { class: "hint", title: lesson.why || null }, "not exactly")] : [button];
 }
 

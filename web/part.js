@@ -25,7 +25,8 @@ export class Part {
     this.wanted = wanted;
     if (same) return this.showWords(one);
     const pictures = this.load(one);
-    await Promise.race([pictures, sleep(TOGETHER)]);
+    // Words that there is no part are not true any more: they do not wait.
+    await Promise.race([pictures, sleep(this.at("verdict").classList.contains("none") ? 0 : TOGETHER)]);
     if (this.wanted !== wanted) return;
     this.since = performance.now();
     this.stopMarking();

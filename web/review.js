@@ -57,6 +57,6 @@ function tile({ image, name, score, usual }, file, toggle) {
   const words = name || file?.name || `image ${image + 1}`;
   if (file) drawSmall(canvas, file, 200).catch(() => {});  // a format that this browser does not know: its name stays
   const than = score == null ? "see the remarks" : usual ? `${num(score)}, usual ${num(usual)}` : num(score);
-  return el("button", { type: "button", class: "tile", "aria-pressed": "false", "data-image": image, onclick: toggle, "aria-label": `Leave out ${words}, ${score == null ? than : `score ${than}`}` },
-    canvas, el("span", { class: "tile-name" }, words), el("span", { class: "tile-score" }, than), el("span", { class: "tile-out" }, "left out"));
+  return el("button", { type: "button", class: "tile", "aria-pressed": "false", "data-image": image, onclick: toggle },
+    canvas, el("span", { class: "vh" }, "Leave out "), el("span", { class: "tile-name" }, words), el("span", { class: "tile-score" }, than), el("span", { class: "tile-out" }, "left out"));
 }

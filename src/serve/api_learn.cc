@@ -220,8 +220,10 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
     throw Refusal{400, "a label is \"good\", \"defect\" or \"\""};
   }
   const StoredInspection row = stored(params);
+  const std::optional<DefectBox> region = region_of(body, row);
+  if (region && label != "defect") throw Refusal{400, "a region is of a defect"};
   // What it taught before, as good or as a defect, is not so.
-  if (label != row.feedback || body.contains("region")) {
+  if (label != row.feedback || region) {
     if (const LessonId lesson = live_.lesson_of(row.id)) take_back({{lesson}, {}}, compute);
   }
   if (label == "good" && !row.learned) {
@@ -242,8 +244,6 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
     }
     return json_response(200, shown(stored(params)));
   }
-  const std::optional<DefectBox> region = region_of(body, row);
-  if (region && label != "defect") throw Refusal{400, "a region is of a defect"};
   if (label == "defect") show_defect(row, region, who(request), compute);
   store_good();
   store_.feedback(row.id, label, utc_now_ms());

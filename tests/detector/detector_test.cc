@@ -174,7 +174,9 @@ TEST_F(DetectorTest, TheRegionsOfADefect) {
     ASSERT_TRUE(seen.rejected);
     ASSERT_FALSE(seen.regions.empty());
     const Region& first = seen.regions.front();
-    if (score == Score::kMap) EXPECT_EQ(first.score, seen.score);
+    if (score == Score::kMap) {
+      EXPECT_EQ(first.score, seen.score);
+    }
     EXPECT_TRUE(seen.peak_x + 2 >= first.x && seen.peak_x <= first.x + first.width + 1);
     EXPECT_TRUE(seen.peak_y + 2 >= first.y && seen.peak_y <= first.y + first.height + 1);
     std::size_t largest = 0;

@@ -14,12 +14,19 @@ const SMALL = ["--backbone", "builtin", "--resize", "64", "--capacity", "500"];
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
 
 export const files = (folder) => readdirSync(join("images", folder)).sort().map((name) => resolve("images", folder, name));
-export const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 // Nothing but the service is asked for anything.
 const browser = await chromium.launch({ executablePath: process.env.CONTCORE_CHROMIUM ?? "/usr/bin/chromium",
   args: ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-sync", "--no-first-run",
     "--disable-domain-reliability", "--disable-client-side-phishing-detection", "--autoplay-policy=user-gesture-required"] });
+
+/** What axe-core finds wrong with the page as it stands. */
+export async function violations(page) {
+  await page.evaluate(axeSource);
+  const { violations: found } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  return found.map((one) => `${one.impact} ${one.id}: ${one.nodes.map((node) => `${node.target.join(" ")} ${node.any[0]?.message ?? node.failureSummary}`).join(" | ")}`);
+}
 
 let failures = 0;
 export async function finish() {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { files, LONG, scene } from "./harness.mjs";
+import { files, LONG, scene, SHOTS, violations } from "./harness.mjs";
 
 export default () => scene("learn", {}, async ({ test, page, get, text, waitText, open, expected, camera }) => {
   const TASK = "checks";
@@ -32,6 +32,19 @@ export default () => scene("learn", {}, async ({ test, page, get, text, waitText
     assert.equal((await get("v1/tasks")).tasks.length, 1, "nothing is learned yet");
     assert.ok(await page.locator("#review-pictures .tile").count() > 0);
     assert.match(await text("#review-pictures"), /stray 0\.png/);
+  });
+
+  await test("the review is clean in both themes and three widths", async () => {
+    for (const colorScheme of ["light", "dark"]) {
+      for (const [width, height] of [[390, 844], [768, 1024], [1366, 768]]) {
+        await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+        await page.setViewportSize({ width, height });
+        assert.deepEqual(await violations(page), [], `${colorScheme}, ${width}`);
+        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `it scrolls sideways at ${width}`);
+        if (SHOTS) await page.screenshot({ path: join(SHOTS, `review-${width}-${colorScheme}.png`), fullPage: true });
+      }
+    }
+    await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
   });
 
   await test("the strangest are clicked away, by mouse and by key", async () => {

@@ -37,7 +37,7 @@ export default () => scene("lessons", {}, async ({ test, page, camera, get, text
     const { lessons } = await get("v1/lessons");
     const lesson = lessons.find(({ inspection }) => inspection === before.id);
     assert.equal(lesson.task, TASK);
-    await page.locator(`[aria-label="Take lesson ${lesson.id} back"]`).click();
+    await page.locator(`[aria-label="Take back lesson ${lesson.id}"]`).click();
     assert.match(await text("#ask"), /Exactly/);
     await page.locator("#ask-yes").click();
     await waitText("#notice-text", /taken back, exactly/, LONG);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { axeSource, files, scene, SHOTS, TASK } from "./harness.mjs";
+import { files, scene, SHOTS, TASK, violations } from "./harness.mjs";
 
 const VIEWS = ["live", "beside", "alarm", "station", "learn", "memory", "thresholds", "history", "lessons", "help"];
 const WIDTHS = [[390, 844], [768, 1024], [1366, 768]];
@@ -35,9 +35,7 @@ async function look(tools, view, colorScheme, width, height, name = view) {
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     await page.setViewportSize({ width, height });
     await show(tools, view);
-    await page.evaluate(axeSource);
-    const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
-    const found = violations.map((one) => `${one.impact} ${one.id}: ${one.nodes.map((node) => `${node.target.join(" ")} ${node.any[0]?.message ?? node.failureSummary}`).join(" | ")}`);
+    const found = await violations(page);
     if (SHOTS) {
       mkdirSync(SHOTS, { recursive: true });
       await page.screenshot({ path: join(SHOTS, `${name}-${width}-${colorScheme}.png`), fullPage: !["live", "alarm", "station", "help"].includes(name) });
@@ -64,6 +62,7 @@ async function show(tools, view) {
   await page.goto(`${base}/#${hash}`);
   await page.locator(`#${hash}`).waitFor({ state: "visible" });
   await page.waitForFunction(() => document.getElementById("link-text").textContent !== "Connecting");
+  if (view === "live" && !(await page.locator("#first").isVisible())) await largePicture();
   if (view === "help") await page.locator("#help-open").click();
   if (view === "beside") {
     const { inspections } = await get("v1/inspections?feedback=defect");

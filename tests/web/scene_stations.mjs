@@ -34,6 +34,20 @@ export default () => scene("stations", { path: `?station=${encodeURIComponent("P
     // Five metres away a letter should be 25 mm high: a tenth of a screen that is 25 cm high.
     const size = await page.locator("#station-word").evaluate((node) => parseFloat(getComputedStyle(node).fontSize));
     assert.ok(size >= 0.14 * 768, `${size} px`);
+    for (const word of ["Defect", "Unknown", "Uncalibrated", "Connection lost"]) {
+      const fits = await page.evaluate((text) => {
+        const node = document.getElementById("station-word");
+        const box = document.getElementById("station-verdict");
+        const [before, look] = [node.textContent, box.className];
+        node.textContent = text;
+        box.className = `station-verdict ${text === "Connection lost" ? "none lost" : text.toLowerCase()}`;
+        const result = node.scrollWidth <= node.clientWidth;
+        node.textContent = before;
+        box.className = look;
+        return result;
+      }, word);
+      assert.ok(fits, `“${word}” is not cut off`);
+    }
     const count = await page.locator("#count-defect").evaluate((node) => parseFloat(getComputedStyle(node).fontSize));
     assert.ok(count >= 0.06 * 768, `${count} px`);
     assert.ok(await page.evaluate(() => document.documentElement.scrollHeight <= innerHeight + 1), "all of it is in sight");
