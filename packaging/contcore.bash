@@ -37,7 +37,7 @@ _contcore() {
       commands="learn inspect info merge shrink lessons forget versions rename evaluate analyze backbone sample nearest serve demo help"
       options="-h --help -V --version" ;;
     "learn")
-      options="-h --help --server --task --online --ratio --strict --memory-limit --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size --threads --json" ;;
+      options="-h --help --server --task --online --ratio --defects --masks --strict --memory-limit --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size --threads --json" ;;
     "inspect")
       options="-h --help --server --heatmaps --maps --task --false-alarms --use --backbone --threads --json" ;;
     "info")
@@ -93,6 +93,10 @@ _contcore() {
     "learn --task")
       return 0 ;;
     "learn --ratio")
+      return 0 ;;
+    "learn --masks")
+      compopt -o filenames 2>/dev/null
+      mapfile -t COMPREPLY < <(compgen -d -- "$word")
       return 0 ;;
     "learn --memory-limit")
       return 0 ;;
