@@ -15,6 +15,7 @@
 #include "contcore/error.h"
 #include "contcore/memory.h"
 #include "contcore/score.h"
+#include "contcore/verdict.h"
 #include "memory/memory_file.h"
 
 namespace contcore::app {
@@ -86,6 +87,10 @@ std::string as_json(const InfoCommand& command, const Memory& memory, std::size_
       if (!threshold->by_hand) entry["false_alarms"] = threshold->false_alarms;
       entry["by_hand"] = threshold->by_hand;
     }
+    const auto strangers = memory.strangeness(t, {}, InspectOptions().strangers);
+    entry["strangers"] = nullptr;
+    if (strangers)
+      entry["strangers"] = {{"limit", strangers->limit}, {"images", strangers->images}};
     object["tasks"].push_back(std::move(entry));
   }
   return json_line(object);
@@ -124,6 +129,21 @@ std::string defects_text(const Memory& memory) {
                         known.patches, why);
   }
   return text;
+}
+
+// Tasks for which no image is ever unknown, and what to do about it.
+std::string cannot_tell_strangers(const Memory& memory) {
+  std::string names;
+  for (std::size_t t = 0; t < memory.tasks().size(); ++t) {
+    if (memory.strangeness(t, {}, InspectOptions().strangers)) continue;
+    names += (names.empty() ? "" : ", ") + printable_name(memory.tasks()[t].name);
+  }
+  if (names.empty()) return "";
+  return fmt::format(
+      "\nWhat is a stranger to {} cannot be told: that takes two images learned by this version, "
+      "and "
+      "room for them.\n",
+      names);
 }
 
 std::string as_text(const InfoCommand& command, const Memory& memory, std::size_t lessons) {
@@ -175,8 +195,7 @@ std::string as_text(const InfoCommand& command, const Memory& memory, std::size_
         alarms_text(threshold),
         states[t].calibrated != 0 ? fmt::format("{:.2f}", states[t].drift()) : "-", task.learned);
   }
-  text += defects_text(memory);
-  return text;
+  return text + defects_text(memory) + cannot_tell_strangers(memory);
 }
 
 void check_score(const InfoCommand& command, const Memory& memory) {

@@ -35,7 +35,8 @@ constexpr char kFooter[] =
     "  contcore inspect --server http://127.0.0.1:8080 camera/\n"
     "A line for each image: verdict, score, threshold, product, file. The product is recognised "
     "by\n"
-    "its looks unless it is named with --task. With --server a running contcore serve inspects; a\n"
+    "its looks unless it is named with --task; then another product is a defect. What is no known\n"
+    "product is unknown. With --server a running contcore serve inspects; a\n"
     "token is taken from the environment's CONTCORE_TOKEN.\n";
 
 struct InspectCommand {
@@ -297,6 +298,10 @@ void add_inspect(CLI::App& app) {
          "Part of the good images that may be rejected, where no threshold was set by hand "
          "(default: 0.05)")
       ->type_name("RATE");
+  sub->add_option("--strangers", command->options.strangers,
+                  "Part of the good images that may be called unknown (default: 0.01); 0: none is")
+      ->check(CLI::Range(0.0, 1 - 1e-6))
+      ->type_name("RATE");
   sub->add_option("--use", command->use, "Use a smaller memory of this many vectors")
       ->check(whole_number(1))
       ->type_name("K");
@@ -307,8 +312,8 @@ void add_inspect(CLI::App& app) {
   sub->callback([command, sub] {
     sort_positionals(*sub, command->server, command->memory, command->images);
     if (command->server.empty()) return run(*command);
-    refuse_local_options(
-        *sub, {"--heatmaps", "--maps", "--false-alarms", "--use", "--backbone", "--threads"});
+    refuse_local_options(*sub, {"--heatmaps", "--maps", "--false-alarms", "--strangers", "--use",
+                                "--backbone", "--threads"});
     run_remote(*command);
   });
 }

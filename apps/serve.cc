@@ -120,6 +120,11 @@ void add_serve(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::Range(1e-6, 1 - 1e-6))
       ->type_name("RATE");
+  sub->add_option("--strangers", options.strangers,
+                  "Part of the good images that may be called unknown; 0: none is")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1 - 1e-6))
+      ->type_name("RATE");
   sub->add_option("--queue", options.queue, "Inspections that may wait; beyond: 503")
       ->capture_default_str()
       ->check(CLI::Range(std::size_t{1}, std::size_t{100000}))

@@ -130,6 +130,7 @@ def memory_file(rule="share", vectors=3, held=2, former=False, kind="F32", shown
             "calibration.scores": ("F32", [2 * held], [1.0, 2.0] * held),
             "calibration.hash": ("I32", [2 * held], [5 + i for i in range(2 * held)]),
             "calibration.mean_of": ("I32", [held], [i % 2 for i in range(held)]),
+            "calibration.strange": ("F32", [held], [0.5] * held),
             "learned.hash": ("I32", [held], [3 + i for i in range(held)]),
             "learned.end": ("I32", [held], [i + 1 for i in range(held)]),
             "learned.limit": ("I32", [held], [-1] * held),
@@ -168,10 +169,11 @@ def memory():
             ("empty", [0, 3, 0, 0, 0, 0, 0], "[]"),
             ("bytes", [2, 2, 0, 0, 0, 0, 2], "[%s]" % one),
             ("now", [2, 2, 1, 1, 0, 0, 0], "[%s]" % one),
+            ("strange", [2, 2, 1, 1, 0, 0, 8], "[%s]" % one),
         ]:
             texts = "\0".join(["4", "0.75", rule, "yes", tasks]) + "\0"
             numbers = struct.pack("<7i", 0, 1, 1, 0, 1, 0, 1) if name == "two" else b""
-            if name == "now":  # origin, task, vectors, level, end, hash, mean_of, learned
+            if name in ("now", "strange"):  # origin, task, vectors, level, end, hash, mean_of, learned
                 numbers = struct.pack("<12i", 0, 0, 0, 3, 0, 1, 5, 6, 0, 1, -1, 4)
             save("memory_parts", name + "_" + rule, bytes(sizes) + texts.encode() + numbers)
     save("safetensors", "two", safetensors(

@@ -114,6 +114,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       parts.array("defects.image", "I32", {2 * held});
       parts.array("defects.patches", numbers, {patches, d});
     }
+    if (kinds / 8 % 2 == 1) parts.array("calibration.strange", "F32", {more});
   }
   parts.array("radius", "F32", {rows});
   parts.array("slack", "F32", {n});

@@ -32,6 +32,10 @@ inline void use(Memory memory, bool learn) {
     }
   }
   memory.recognise(patches.view());
+  for (std::size_t t = 0; t < memory.tasks().size() && t < 4; ++t) {
+    const auto strangeness = memory.strangeness(t, patches.view(), 0.01);
+    expect(!strangeness || (!std::isnan(strangeness->distance) && !std::isnan(strangeness->limit)));
+  }
   if (memory.size() > 1) {
     std::vector<float> distances = memory.distances(patches.view(), compute);
     expect(distances.size() == 3);
@@ -49,7 +53,7 @@ inline void use(Memory memory, bool learn) {
     memory.learn_online(patches.view(), how, compute);
     memory.learn(patches.view(), how, compute);
     expect(memory.size() > 0 && memory.size() <= memory.capacity());
-    const ImageScores scores{memory.size(), {1, 2}, 7};
+    const ImageScores scores{memory.size(), {1, 2}, 7, nullptr, mean_of_patches(patches.view())};
     const VectorView image = patches.view();
     const std::uint64_t learned = 7;
     memory.calibrate("bottle", std::span(&scores, 1), std::span(&image, 1), Memory::Keep::kLatest,

@@ -114,6 +114,8 @@ struct ImageScores {
   std::uint64_t image = 0;  ///< tells it from others: a hash of its features; 0: not known
   std::shared_ptr<const Suspects> suspects =
       {};  ///< none: known defects cannot be calibrated by it
+  /// Its mean patch (mean_of_patches()): strangers are told by it. Empty: not known.
+  std::vector<float> mean = {};
 };
 
 /// What a memory knows of a task's defects.
@@ -124,6 +126,18 @@ struct KnownDefects {
   std::size_t patches = 0;  ///< of them that are kept
   bool used = false;        ///< whether scores are raised by them
 };
+
+/// How unlike a task an image is as a whole: the distance of its mean patch to the nearest of those
+/// that are kept of the task's images (docs/method.md).
+struct Strangeness {
+  float distance = 0;
+  float limit = 0;         ///< a good image is farther with a probability of at most `rate`
+  double rate = 0;         ///< what was asked, or 1 / (images + 1) where they are too few for that
+  std::size_t images = 0;  ///< images the limit rests on
+};
+
+/// The mean of an image's patches.
+std::vector<float> mean_of_patches(VectorView patches);
 
 class Memory {
  public:
@@ -250,6 +264,13 @@ class Memory {
 
   /// The task whose images the patches resemble most, by their mean; nothing when no mean is known.
   std::optional<std::size_t> recognise(VectorView patches) const;
+
+  /// Whether the patches can be of the task at all, at this rate of good images that are taken for
+  /// strangers. Nothing when it cannot be told: the task was learned by an earlier version, from a
+  /// single image, or there is no room for its means. `limit` alone is set where there are no
+  /// patches. Throws Error: kUsage for a rate outside [0, 1], kInput for patches of another
+  /// dimension.
+  std::optional<Strangeness> strangeness(std::size_t task, VectorView patches, double rate) const;
 
   /// Calls a task by another name. Throws Error: kUsage when there is none of the old name, kInput
   /// when there is one of the new name or it cannot be a name.

@@ -17,8 +17,10 @@ namespace contcore {
 
 struct InspectOptions {
   double false_alarms = 0.05;
-  std::string task;  ///< the product, if it is known; empty: recognised
-  bool map = true;   ///< whether the map is wanted
+  double strangers = 0.01;  ///< part of the good images that may be taken for no known product; 0:
+                            ///< none, nothing is
+  std::string task;         ///< the product, if it is known; empty: recognised
+  bool map = true;          ///< whether the map is wanted
 };
 
 /// What was seen in one image.
@@ -26,9 +28,12 @@ struct Inspection {
   float score = 0;                     ///< image_score()
   std::optional<std::size_t> task;     ///< recognised, or named; an index into Memory::tasks()
   std::optional<Threshold> threshold;  ///< of that task
-  bool rejected = false;               ///< score above threshold, or no known product
-  bool unknown = false;                ///< no known product, and none was named; rejected then
-  std::string reason;                  ///< of the verdict, in words
+  bool rejected = false;               ///< score above threshold, or a stranger
+  bool stranger = false;               ///< as a whole unlike that task
+  bool unknown = false;                ///< a stranger, and no product was named
+  /// What a stranger to the product that was named is like.
+  std::optional<std::size_t> resembles;
+  std::string reason;  ///< of the verdict, in words
   /// What lies above the threshold, in the image's own pixels, the largest score first; none where
   /// the score does not.
   std::vector<Region> regions;

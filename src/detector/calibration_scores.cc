@@ -308,7 +308,7 @@ std::vector<ImageScores> fold_scores(const Memory& memory, const TrainingSet& se
       result[scored[i]] = {made.own,
                            level_scores(std::move(distances), set.images[at].grid, score, kFarthest,
                                         kSpread, thinned),
-                           hashes[at], std::move(suspects)};
+                           hashes[at], std::move(suspects), mean_of_patches(patches)};
     });
   }
   std::erase_if(result, [](const ImageScores& image) { return image.scores.empty(); });
@@ -328,7 +328,8 @@ ImageScores next_scores(const Memory& memory, const Patches& patches, const std:
       level_scores({distances.begin(), distances.end()}, patches.grid(), score_of(memory.source),
                    kFarthestOnline, kSpreadOnline, thinned);
   return {vectors, std::move(scores), 0,
-          suspects_of(patches.vectors.view(), distances, patches.grid(), score_of(memory.source))};
+          suspects_of(patches.vectors.view(), distances, patches.grid(), score_of(memory.source)),
+          mean_of_patches(patches.vectors.view())};
 }
 
 }  // namespace contcore

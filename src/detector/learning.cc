@@ -56,8 +56,9 @@ void learn_next(Memory& memory, const Patches& patches, const LearnHow& how, boo
     };
   }
   memory.learn_online(vectors, scored, compute);
-  const std::span<const VectorView> to_know(&vectors, calibrates ? 1 : 0);
-  memory.calibrate(how.task, scores, to_know, Memory::Keep::kLatest, std::span(&hash, 1));
+  // Whoever calls it good says what it is, so it is known from now on.
+  memory.calibrate(how.task, scores, std::span(&vectors, 1), Memory::Keep::kLatest,
+                   std::span(&hash, 1));
 }
 
 }  // namespace contcore

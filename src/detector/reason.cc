@@ -18,7 +18,20 @@ std::string of_regions(const std::vector<Region>& regions) {
                      largest->width, largest->height, largest->x, largest->y);
 }
 
+std::string of_stranger(const Inspection& seen, const Memory& memory) {
+  const std::string& task = memory.tasks()[*seen.task].name;
+  if (seen.unknown) {
+    return memory.tasks().size() == 1
+               ? fmt::format("not like {}", task)
+               : fmt::format("like no known product; {} is the nearest", task);
+  }
+  return seen.resembles
+             ? fmt::format("not like {}; looks like {}", task, memory.tasks()[*seen.resembles].name)
+             : fmt::format("not like {}, nor any known product", task);
+}
+
 std::string why(const Inspection& seen, const Memory& memory) {
+  if (seen.stranger) return of_stranger(seen, memory);
   if (!seen.regions.empty()) return of_regions(seen.regions);
   if (seen.threshold) return fmt::format("nothing above {:.4g}", seen.threshold->score);
   if (seen.task) {

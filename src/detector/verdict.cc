@@ -37,6 +37,37 @@ std::vector<Region> regions_of(const Inspection& seen, const Patches& patches,
   return regions;
 }
 
+// How far what is out of place can have moved the mean patch: as far on average as its patches are
+// from normal ones. Where most of the image is, and about as far as its farthest patch, there is no
+// defect in it to speak of.
+float moved_by_defects(std::span<const float> distances, float threshold) {
+  const float farthest = *std::max_element(distances.begin(), distances.end());
+  const float as_far = std::max(threshold, farthest / 2);
+  double sum = 0;
+  std::size_t far = 0;
+  for (const float distance : distances) {
+    if (distance > threshold) sum += static_cast<double>(distance);
+    if (distance > as_far) ++far;
+  }
+  if (2 * far >= distances.size()) return 0;
+  return static_cast<float>(sum / static_cast<double>(distances.size()));
+}
+
+// Also with its defects repaired, which may have moved its mean patch by `moved`.
+bool is_stranger(const Memory& memory, std::size_t task, const Patches& patches, double rate,
+                 float moved) {
+  if (rate == 0) return false;
+  const auto strangeness = memory.strangeness(task, patches.vectors.view(), rate);
+  return strangeness && strangeness->distance - moved > strangeness->limit;
+}
+
+// The product that an image is of which is a stranger to the one that was named.
+std::optional<std::size_t> resembled(const Memory& memory, const Patches& patches, double rate) {
+  const auto task = memory.recognise(patches.vectors.view());
+  if (!task || is_stranger(memory, *task, patches, rate, 0)) return std::nullopt;
+  return task;
+}
+
 }  // namespace
 
 Inspection judge(const Memory& memory, const Patches& patches, std::span<float> distances,
@@ -47,8 +78,15 @@ Inspection judge(const Memory& memory, const Patches& patches, std::span<float> 
   if (seen.task) memory.raise(*seen.task, patches.vectors.view(), distances, compute);
   seen.score = image_score(distances, patches.grid(), score_of(memory.source));
   if (seen.task) seen.threshold = memory.threshold(*seen.task, options.false_alarms);
-  seen.rejected = seen.threshold && seen.score > seen.threshold->score;
-  if (seen.rejected) seen.regions = regions_of(seen, patches, distances, score_of(memory.source));
+  const bool far = seen.threshold && seen.score > seen.threshold->score;
+  const float moved = far ? moved_by_defects(distances, seen.threshold->score) : 0;
+  seen.stranger = seen.task && is_stranger(memory, *seen.task, patches, options.strangers, moved);
+  seen.unknown = seen.stranger && options.task.empty();
+  if (seen.stranger && !seen.unknown) {
+    seen.resembles = resembled(memory, patches, options.strangers);
+  }
+  seen.rejected = far || seen.stranger;
+  if (far) seen.regions = regions_of(seen, patches, distances, score_of(memory.source));
   seen.reason = reason_of(seen, memory);
   return seen;
 }

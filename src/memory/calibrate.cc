@@ -68,6 +68,13 @@ CalibratedImage checked(const ImageScores& image, const Memory& memory, const st
           {}};
 }
 
+// Of bytes it is rounded to them, as a file has it.
+std::vector<float> as_kept(std::vector<float> mean, Scalar scalar) {
+  if (scalar != Scalar::kUint8) return mean;
+  for (float& value : mean) value = std::round(value);
+  return mean;
+}
+
 std::vector<float> checked_mean(VectorView patches, const Memory& memory, const std::string& task) {
   if (patches.cols != memory.dimension() || patches.rows == 0) {
     throw Error(Error::Kind::kInput,
@@ -75,9 +82,23 @@ std::vector<float> checked_mean(VectorView patches, const Memory& memory, const 
                             "{}",
                             task, patches.rows, patches.cols, memory.dimension()));
   }
-  std::vector<float> mean = mean_of(patches);
+  std::vector<float> mean = mean_of_patches(patches);
   check_reach(mean.data(), mean.size(), fmt::format("task '{}'", task));
   return mean;
+}
+
+// What stands with an image's scores; empty: not known.
+std::vector<float> checked_mean_of(const ImageScores& image, const Memory& memory,
+                                   const std::string& task) {
+  const bool fine = image.mean.empty() || (image.mean.size() == memory.dimension() &&
+                                           std::all_of(image.mean.begin(), image.mean.end(),
+                                                       [](float v) { return std::isfinite(v); }));
+  if (!fine) {
+    throw Error(Error::Kind::kUsage,
+                fmt::format("task '{}': an image cannot have this mean patch", task));
+  }
+  check_reach(image.mean.data(), image.mean.size(), fmt::format("task '{}'", task));
+  return image.mean;
 }
 
 }  // namespace
@@ -164,11 +185,8 @@ void Memory::calibrate(const std::string& task, std::span<const ImageScores> sco
   if (!known) throw Error(Error::Kind::kUsage, fmt::format("task '{}' was not learned", task));
   TaskCalibration more;
   for (const ImageScores& image : scores) more.images.push_back(checked(image, *this, task));
-  const bool bytes = state_->contents->store.vectors().scalar == Scalar::kUint8;
   for (const VectorView& patches : images) {
-    std::vector<float>& mean = more.means.emplace_back(checked_mean(patches, *this, task));
-    if (!bytes) continue;
-    for (float& value : mean) value = std::round(value);
+    more.means.push_back(as_kept(checked_mean(patches, *this, task), scalar()));
   }
   const std::vector<std::size_t> vectors = vectors_of_tasks(*state_->contents);
   if (state_->calibration.has_patches()) {
@@ -182,22 +200,41 @@ void Memory::calibrate(const std::string& task, std::span<const ImageScores> sco
   own.images.reserve(own.images.size() + more.images.size());
   own.means.reserve(own.means.size() + more.means.size());
   LearnedImages all_learned = LearnedImages::joined(own.learned, LearnedImages::of(learned));
-  // From here on nothing throws.
-  std::swap(own.learned, all_learned);
-  for (CalibratedImage& image : more.images) {
-    if (!is_among(own.images, image.hash)) own.images.push_back(std::move(image));
+  std::vector<std::vector<float>> of_scored;
+  for (const ImageScores& image : scores) {
+    of_scored.push_back(as_kept(checked_mean_of(image, *this, task), scalar()));
   }
-  std::move(more.means.begin(), more.means.end(), std::back_inserter(own.means));
+  // From here on nothing throws.
+  const auto tell_strangers = [&] {
+    for (std::size_t i = 0; i < more.images.size(); ++i) {
+      if (!of_scored[i].empty()) more.images[i].strange = nearest_other(of_scored[i], own.means);
+    }
+  };
+  // The next of a stream is told by those before it.
+  if (keep == Keep::kLatest) tell_strangers();
+  for (std::vector<float>& mean : more.means) {
+    const bool known_already =
+        std::find(own.means.begin(), own.means.end(), mean) != own.means.end();
+    if (!known_already) own.means.push_back(std::move(mean));
+  }
   const auto keep_latest = [](auto& values, std::size_t most) {
     const std::size_t over = values.size() - std::min(values.size(), most);
     values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(over));
   };
   if (keep == Keep::kSpread) {
+    own.thin_means(Calibration::kMostMeans);
+    tell_strangers();
+  } else {
+    keep_latest(own.means, Calibration::kMostMeans);
+  }
+  std::swap(own.learned, all_learned);
+  for (CalibratedImage& image : more.images) {
+    if (!is_among(own.images, image.hash)) own.images.push_back(std::move(image));
+  }
+  if (keep == Keep::kSpread) {
     choose_images(own.images, Calibration::kMostImages);
-    thin_out(own.means, Calibration::kMostMeans);
   } else {
     keep_latest(own.images, Calibration::kMostImages);
-    keep_latest(own.means, Calibration::kMostMeans);
   }
   state_->calibration.trim(state_->calibration_budget(), number_bytes(state_->contents->store),
                            vectors);
@@ -243,6 +280,20 @@ std::optional<std::size_t> Memory::recognise(VectorView patches) const {
                                                  patches.cols, dimension()));
   }
   return state_->calibration.recognise(patches);
+}
+
+std::optional<Strangeness> Memory::strangeness(std::size_t task, VectorView patches,
+                                               double rate) const {
+  if (!(rate >= 0 && rate <= 1)) {
+    throw Error(Error::Kind::kUsage,
+                fmt::format("a rate of strangers of {} cannot be; it is from 0 to 1", rate));
+  }
+  if (patches.rows == 0) return state_->calibration.strangeness(task, {}, rate);
+  if (patches.cols != dimension()) {
+    throw Error(Error::Kind::kInput, fmt::format("the patches have {} dimensions, the memory {}",
+                                                 patches.cols, dimension()));
+  }
+  return state_->calibration.strangeness(task, as_kept(mean_of_patches(patches), scalar()), rate);
 }
 
 double TaskState::drift() const {

@@ -19,9 +19,28 @@ constexpr std::size_t kFewImages = 20;  // a rate of 5 % needs 19
 constexpr std::size_t kFewLearned = 256;
 
 // What an image takes in a file, beside its scores.
-constexpr std::size_t kImageBytes = 28;
+constexpr std::size_t kImageBytes = 32;
 constexpr std::size_t kHashBytes = 4;
 constexpr std::size_t kSuspectBytes = 12;
+
+// How many times as far as the images that calibrate a stranger is at least, and by how much more
+// where they are few (docs/method.md).
+constexpr double kMargin = 1.25;
+constexpr double kMarginOfFew = 4;  // over their number
+
+// The rank among n that a new value is above with a probability of at most `rate`, if there is one:
+// it takes any of n + 1 ranks with the same.
+struct ConformalRank {
+  std::size_t rank;  // from 1
+  double rate;       // what was asked, or that of the largest
+};
+
+ConformalRank conformal_rank(std::size_t count, double rate) {
+  const auto n = static_cast<double>(count);
+  const double rank = std::ceil((n + 1) * (1 - rate) - 1e-9);
+  if (rank > n) return {count, 1 / (n + 1)};
+  return {static_cast<std::size_t>(std::max(rank, 1.0)), rate};
+}
 
 std::size_t level_size(std::size_t vectors, std::size_t level) {
   return static_cast<std::size_t>(static_cast<double>(vectors) *
@@ -117,7 +136,7 @@ std::vector<std::vector<float>> thinned_distances(VectorView patches, VectorView
   return result;
 }
 
-std::vector<float> mean_of(VectorView patches) {
+std::vector<float> mean_of_patches(VectorView patches) {
   std::vector<double> sums(patches.cols, 0.0);
   std::vector<float> scratch(patches.cols);
   for (std::size_t i = 0; i < patches.rows; ++i) {
@@ -233,6 +252,36 @@ LearnedImages LearnedImages::of(std::span<const std::uint64_t> hashes) {
   std::sort(images.hashes.begin(), images.hashes.end());
   images.hashes.erase(std::unique(images.hashes.begin(), images.hashes.end()), images.hashes.end());
   return images;
+}
+
+float nearest_other(const std::vector<float>& mean,
+                    const std::vector<std::vector<float>>& means) noexcept {
+  float least = 0;
+  for (const std::vector<float>& known : means) {
+    const float distance = squared_distance(mean.data(), known.data(), mean.size());
+    if (distance > 0 && (least == 0 || distance < least)) least = distance;
+  }
+  return std::isfinite(least) ? std::sqrt(least) : 0;  // a file may have means that are too far
+}
+
+void TaskCalibration::thin_means(std::size_t most) noexcept {
+  const std::size_t n = means.size();
+  if (n <= most) return;
+  float farthest = 0;  // of those that go
+  for (std::size_t i = 0; i < n; ++i) {
+    if (stays_when_thinned(i, most, n)) continue;
+    float least = std::numeric_limits<float>::infinity();
+    for (std::size_t j = 0; j < n; ++j) {
+      if (!stays_when_thinned(j, most, n)) continue;
+      least = std::min(least, squared_distance(means[i].data(), means[j].data(), means[i].size()));
+    }
+    farthest = std::max(farthest, std::sqrt(least));
+  }
+  thin_out(means, most);
+  float known = 0;
+  for (const CalibratedImage& image : images) known = std::max(known, image.strange);
+  if (!(known > 0) || !(farthest > known) || !std::isfinite(farthest)) return;
+  for (CalibratedImage& image : images) image.strange = farthest * (image.strange / known);
 }
 
 std::vector<const CalibratedImage*> TaskCalibration::calibrating(std::size_t vectors) const {
@@ -364,7 +413,7 @@ void Calibration::trim(std::size_t budget, std::size_t number,
     };
     if (mean > 0) {
       const std::size_t fewer = std::min(task.means.size(), (over() + mean - 1) / mean);
-      thin_out(task.means, std::max<std::size_t>(1, task.means.size() - fewer));
+      task.thin_means(std::max<std::size_t>(1, task.means.size() - fewer));
     }
     const auto keep_learned = [&](std::size_t least) {
       const std::size_t has = task.learned.hashes.size();
@@ -402,25 +451,17 @@ std::optional<Threshold> Calibration::threshold(std::size_t task, std::size_t ve
       own.raises(vectors) ? own.raised_scores(vectors) : own.scores(vectors);
   if (sorted.empty()) return std::nullopt;
   std::sort(sorted.begin(), sorted.end());
-  // A new image is as likely to take any rank among n + 1: above the k-th smallest of the n with
-  // probability 1 − k / (n + 1).
-  const double n = static_cast<double>(sorted.size());
-  const double rank = std::ceil((n + 1) * (1 - false_alarms) - 1e-9);
+  const auto [rank, rate] = conformal_rank(sorted.size(), false_alarms);
   Threshold result;
   result.images = sorted.size();
-  if (rank > n) {
-    result.score = sorted.back();
-    result.false_alarms = 1 / (n + 1);
-  } else {
-    result.score = sorted[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
-    result.false_alarms = false_alarms;
-  }
+  result.score = sorted[rank - 1];
+  result.false_alarms = rate;
   return result;
 }
 
 std::optional<std::size_t> Calibration::recognise(VectorView patches) const {
   if (patches.rows == 0) return std::nullopt;
-  const std::vector<float> mean = mean_of(patches);
+  const std::vector<float> mean = mean_of_patches(patches);
   std::optional<std::size_t> nearest;
   float least = 0;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
@@ -432,6 +473,31 @@ std::optional<std::size_t> Calibration::recognise(VectorView patches) const {
     }
   }
   return nearest;
+}
+
+std::optional<Strangeness> Calibration::strangeness(std::size_t task,
+                                                    const std::vector<float>& mean,
+                                                    double rate) const {
+  if (task >= tasks.size() || tasks[task].means.empty()) return std::nullopt;
+  std::vector<float> sorted;
+  for (const CalibratedImage& image : tasks[task].images) {
+    if (image.strange > 0) sorted.push_back(image.strange);
+  }
+  if (sorted.empty()) return std::nullopt;
+  std::sort(sorted.begin(), sorted.end());
+  const auto [rank, stands_for] = conformal_rank(sorted.size(), rate);
+  const double margin = kMargin + kMarginOfFew / static_cast<double>(sorted.size());
+  Strangeness result;
+  result.limit = static_cast<float>(margin * static_cast<double>(sorted[rank - 1]));
+  result.rate = stands_for;
+  result.images = sorted.size();
+  if (mean.empty()) return result;
+  float least = std::numeric_limits<float>::infinity();
+  for (const std::vector<float>& known : tasks[task].means) {
+    least = std::min(least, squared_distance(mean.data(), known.data(), mean.size()));
+  }
+  result.distance = std::sqrt(least);
+  return result;
 }
 
 }  // namespace contcore

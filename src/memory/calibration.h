@@ -34,8 +34,6 @@ std::vector<std::vector<float>> thinned_distances(VectorView patches, VectorView
                                                   std::span<const std::uint32_t> always,
                                                   Compute& compute);
 
-std::vector<float> mean_of(VectorView patches);
-
 /// Tells an image from others by its patches; never 0.
 std::uint64_t hash_of(VectorView patches);
 
@@ -48,6 +46,7 @@ struct CalibratedImage {
   std::shared_ptr<const Suspects> suspects = {};
   std::uint32_t suspects_kept = 0;    ///< the first of them
   std::vector<float> to_defect = {};  ///< of these: their distance to the nearest known defect
+  float strange = 0;  ///< from the nearest mean patch of another image; 0: not known
 
   /// Whether a score with so many vectors is known: not with none, nor below the last level.
   bool knows(std::size_t vectors_now) const;
@@ -72,6 +71,11 @@ struct LearnedImages {
   static LearnedImages joined(const LearnedImages& a, const LearnedImages& b);
   static LearnedImages of(std::span<const std::uint64_t> hashes);
 };
+
+/// Distance of a mean patch to the nearest of some others. Equal ones are its own or a copy's, and
+/// do not count; 0 when there are no others.
+float nearest_other(const std::vector<float>& mean,
+                    const std::vector<std::vector<float>>& means) noexcept;
 
 /// Whether an image of that hash is among them.
 bool is_among(const std::vector<CalibratedImage>& images, std::uint64_t hash);
@@ -101,6 +105,10 @@ struct TaskCalibration {
   bool raises(std::size_t vectors) const;
   /// Measures the suspects of all images, or of those that were not, to the known defects.
   void measure_suspects(bool all, Compute& compute);
+
+  /// Leaves `most` means, evenly spread. Images are farther from the nearest of fewer; how far is
+  /// seen in those that go, and what is known of other images grows with it.
+  void thin_means(std::size_t most) noexcept;
 
  private:
   std::vector<const CalibratedImage*> calibrating(std::size_t vectors) const;
@@ -139,11 +147,19 @@ class Calibration {
   std::optional<Threshold> threshold(std::size_t task, std::size_t vectors,
                                      double false_alarms) const;
   std::optional<std::size_t> recognise(VectorView patches) const;
+  /// Of a mean patch, if there is one.
+  std::optional<Strangeness> strangeness(std::size_t task, const std::vector<float>& mean,
+                                         double rate) const;
 };
 
 /// Leaves `most` of them: those with the smallest hashes, in their order. That is a choice by
 /// chance, and the same whenever the same images come again.
 void choose_images(std::vector<CalibratedImage>& images, std::size_t most) noexcept;
+
+/// Whether the value at i of n is among the `most` that are left, evenly spread.
+inline bool stays_when_thinned(std::size_t i, std::size_t most, std::size_t n) {
+  return (i + 1) * most / n != i * most / n;
+}
 
 /// Leaves `most` of them, evenly spread.
 template <typename Value>
@@ -152,7 +168,7 @@ void thin_out(std::vector<Value>& values, std::size_t most) noexcept {
   if (n <= most) return;
   std::size_t kept = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    if ((i + 1) * most / n == i * most / n) continue;
+    if (!stays_when_thinned(i, most, n)) continue;
     if (kept != i) values[kept] = std::move(values[i]);
     ++kept;
   }

@@ -11,6 +11,7 @@
 //   calibration.end      I32 h       the place behind its last
 //   calibration.scores   F32 s       with 2^(-level / 2) of those vectors, level after level
 //   calibration.hash     I32 2 h     a hash of its features, the lower half first
+//   calibration.strange  F32 h       how far its mean patch was from those of others; 0: not known
 //   calibration.means    F32 k × D   mean patches of images, or U8 as the vectors are,
 //   calibration.mean_of  I32 k       and the task of each
 //   learned.hash         I32 l       of learned images the smallest hashes, their upper halves,
@@ -32,7 +33,8 @@
 //
 // "contcore memory 1", which is read too, has of each of h held-out images calibration.means (F32
 // h × D), calibration.task, calibration.first and calibration.score (now), and patches to be scored
-// again: calibration.patches (F32 c × D) and calibration.image (I32 c).
+// again: calibration.patches (F32 c × D) and calibration.image (I32 c). It has no
+// calibration.strange, as earlier files of version 2.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -131,6 +133,7 @@ struct CalibrationArrays {
   std::vector<std::int32_t> end;
   std::vector<float> scores;
   std::vector<std::int32_t> hash;
+  std::vector<float> strange;
   std::vector<float> means;
   std::vector<std::int32_t> mean_of;
   std::vector<std::int32_t> learned_hash;
@@ -220,6 +223,7 @@ CalibrationArrays flatten(const Calibration& calibration) {
       out.end.push_back(static_cast<std::int32_t>(out.scores.size()));
       out.hash.push_back(static_cast<std::int32_t>(static_cast<std::uint32_t>(image.hash)));
       out.hash.push_back(static_cast<std::int32_t>(image.hash >> 32));
+      out.strange.push_back(image.strange);
     }
     for (const std::vector<float>& mean : calibration.tasks[t].means) {
       out.means.insert(out.means.end(), mean.begin(), mean.end());
@@ -475,6 +479,11 @@ Calibration read_calibration(const Reader& reader, std::size_t dimension, Scalar
   const auto end = reader.numbers("calibration.end", images, scores.size() + 1);
   const auto hash = reader.hashes("calibration.hash", images);
   if (first.size() != images) reader.wrong("calibration.first");
+  std::vector<float> strange(images, 0);
+  if (reader.file().has("calibration.strange")) {
+    strange = reader.finite("calibration.strange");
+    if (strange.size() != images) reader.wrong("calibration.strange");
+  }
   std::size_t begin = 0;
   for (std::size_t i = 0; i < images; ++i) {
     const auto behind = static_cast<std::size_t>(end[i]);
@@ -485,6 +494,7 @@ Calibration read_calibration(const Reader& reader, std::size_t dimension, Scalar
                           {scores.begin() + static_cast<std::ptrdiff_t>(begin),
                            scores.begin() + static_cast<std::ptrdiff_t>(behind)},
                           hash[i]};
+    image.strange = strange[i];
     if (image.vectors == 0) reader.wrong("calibration.vectors");
     // A score with fewer vectors is never lower.
     const bool sorted = std::is_sorted(image.scores.begin(), image.scores.end());
@@ -593,6 +603,7 @@ std::string Memory::save(const std::string& path, const std::string& journal,
        {"calibration.end", {images}, std::span<const std::int32_t>(known.end)},
        {"calibration.scores", {known.scores.size()}, std::span<const float>(known.scores)},
        {"calibration.hash", {known.hash.size()}, std::span<const std::int32_t>(known.hash)},
+       {"calibration.strange", {images}, std::span<const float>(known.strange)},
        bytes ? TensorView("calibration.means", {known.mean_of.size(), d},
                           std::span<const std::uint8_t>(byte_means))
              : TensorView("calibration.means", {known.mean_of.size(), d},

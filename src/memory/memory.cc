@@ -303,7 +303,7 @@ Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Com
       }
     }
     choose_images(to.images, Calibration::kMostImages);
-    thin_out(to.means, Calibration::kMostMeans);
+    to.thin_means(Calibration::kMostMeans);
     if (from.defects.patches.rows() > 0) {
       to.defects.add(from.defects.patches.view(), from.defects.images, next.store, compute);
     }

@@ -96,6 +96,7 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& a
     distances = memory->distances(patches.vectors.view(), compute);
     InspectOptions options;
     options.false_alarms = options_.false_alarms;
+    options.strangers = options_.strangers;
     options.task = task;
     const Inspection judged = judge(*memory, patches, distances, options, compute);
     row.score = judged.score;

@@ -28,6 +28,7 @@ struct ServiceOptions {
   std::size_t queue = 64;      ///< inspections that may wait
   double rate = 0;             ///< requests a second for each client; 0: no limit
   double false_alarms = 0.05;  ///< of thresholds that nobody has set
+  double strangers = 0.01;     ///< InspectOptions::strangers
   Retention retention;
   std::size_t threads = 0;  ///< images inspected at once; 0: one for each core
   std::string watch;        ///< folder whose images are inspected; empty: none

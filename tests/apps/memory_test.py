@@ -481,6 +481,55 @@ class MemoryTest(unittest.TestCase):
         seen = self.succeed("inspect", self.memory, self.images(0, "test_bad"), "--json").stdout
         self.assertEqual(json.loads(seen.splitlines()[0])["verdict"], "uncalibrated")
 
+    def test_what_is_no_known_product_is_unknown(self):
+        self.learn(0, "--capacity", 300, "--ratio", 0.2)
+        self.learn(1, "--ratio", 0.2)
+        frames = os.path.join(self.folder, "frames")
+        os.mkdir(frames)
+        for value in 0, 128, 255:
+            write_image(os.path.join(frames, "%d.ppm" % value), numpy.full((SIDE, SIDE, 3), value))
+
+        def inspect(*options):
+            done = self.succeed("inspect", self.memory, *options, "--json")
+            return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+        seen, said = inspect(frames)
+        self.assertEqual({s["verdict"] for s in seen}, {"unknown"})
+        self.assertIn("0 good, 0 defect, 3 unknown", said)
+        for s in seen:
+            self.assertRegex(s["reason"], "^unknown: like no known product; product[01] is the nearest$")
+        text = self.succeed("inspect", self.memory, frames).stdout
+        self.assertRegex(text.splitlines()[0], r"^unknown .*0.ppm  like no known product; ")
+        # Named, another product is a defect, and what it looks like is said.
+        seen, _ = inspect(self.images(1, "test_good"), "--task", "product0")
+        self.assertEqual({s["verdict"] for s in seen}, {"defect"})
+        self.assertEqual({s["reason"] for s in seen}, {"defect: not like product0; looks like product1"})
+        seen, _ = inspect(frames, "--task", "product1")
+        self.assertEqual({s["reason"] for s in seen}, {"defect: not like product1, nor any known product"})
+        for style in 0, 1:  # good parts are no strangers, nor are defects
+            for part in "test_good", "test_bad":
+                seen, _ = inspect(self.images(style, part))
+                self.assertNotIn("unknown", {s["verdict"] for s in seen})
+        seen, _ = inspect(frames, "--strangers", 0)
+        self.assertNotIn("unknown", {s["verdict"] for s in seen})
+        self.fail_with(2, ["--strangers"], "inspect", self.memory, frames, "--strangers", 1.5)
+        known = json.loads(self.succeed("info", self.memory, "--json").stdout)
+        for task in known["tasks"]:
+            self.assertEqual(task["strangers"]["images"], 30)
+            self.assertGreater(task["strangers"]["limit"], 0)
+
+    def test_a_defect_has_its_regions(self):
+        self.learn(0, "--capacity", 300, "--ratio", 0.2)
+        lines = self.succeed("inspect", self.memory, self.images(0, "test_bad"), "--json").stdout.splitlines()
+        for s in map(json.loads, lines):
+            self.assertEqual(s["verdict"] == "defect", bool(s["regions"]), s)
+            scores = [r["score"] for r in s["regions"]]
+            self.assertEqual(scores, sorted(scores, reverse=True))
+            for r in s["regions"][:1]:  # 30…43 across, 20…33 down
+                self.assertTrue(r["x"] <= 36 <= r["x"] + r["width"], r)
+                self.assertTrue(r["y"] <= 26 <= r["y"] + r["height"], r)
+                self.assertIn(" px at (", s["reason"])
+
     # ---- what may go wrong
 
     def test_a_corrupt_image_is_left_out(self):

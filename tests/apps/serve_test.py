@@ -197,6 +197,23 @@ class StoryTest(ServiceTest):
         self.check_figures(service)
         self.restart(service)
 
+    def test_what_is_no_known_product_is_unknown(self):
+        service = self.start_learned()
+        white = png(numpy.full_like(product(0, 0), 255))
+        seen = self.inspect(service, white)
+        self.assertEqual(seen["verdict"], "unknown")
+        self.assertRegex(seen["reason"], "^unknown: like no known product; p[01] is the nearest$")
+        named = self.inspect(service, picture(1, 100), task="p0")
+        self.assertEqual((named["verdict"], named["reason"]), ("defect", "defect: not like p0; looks like p1"))
+        for one in seen, named:  # kept as it was said
+            self.assertEqual(service.good("GET", "/v1/inspections/%d" % one["id"]), one)
+        listed = service.good("GET", "/v1/inspections", verdict="unknown")["inspections"]
+        self.assertEqual([one["id"] for one in listed], [seen["id"]])
+        self.assertIn('contcore_inspections_total{verdict="unknown"} 1', service.get("/metrics").body.decode())
+        service.stop()
+        without = self.start_learned("--strangers", "0")
+        self.assertNotEqual(self.inspect(without, white)["verdict"], "unknown")
+
     def check_empty(self, service):
         self.assertEqual(service.get("/health").json(), {"status": "ok"})
         self.assertEqual(service.get("/ready").json(), {"ready": True})

@@ -35,7 +35,7 @@ class MemoryCalibration : public naive::MemoryTest {
     file.floats("calibration.scores", 1, scores);
     file.floats("calibration.means", 2, means);
     file.ints("learned.hash", learned);
-    return 28 * images.rows + 4 * scores.rows + 4 * kD * means.rows + 4 * learned.rows;
+    return 32 * images.rows + 4 * scores.rows + 4 * kD * means.rows + 4 * learned.rows;
   }
 };
 
