@@ -23,6 +23,7 @@
 #include "progress_line.h"
 #include "remote.h"
 #include "remote_learn.h"
+#include "review_report.h"
 
 namespace contcore::app {
 namespace {
@@ -31,11 +32,15 @@ constexpr char kFooter[] =
     "Examples:\n"
     "  contcore learn line.ccm bottles/good --task bottle\n"
     "  contcore learn line.ccm screws/ --task screw          (the same memory learns on)\n"
+    "  contcore learn line.ccm new/ --task part --strict --review strange.png\n"
     "  contcore learn line.ccm today/*.png --task bottle --online\n"
     "  contcore learn line.ccm bad/ --task bottle --defects --masks masks/\n"
     "  contcore learn --server http://127.0.0.1:8080 bottles/good --task bottle\n"
     "The settings of a memory (those of a \"new memory\") are chosen when it is made and kept in\n"
-    "it. Ctrl-C leaves it as it was. With --server a running contcore\n"
+    "it. Before anything is learned the images are looked at: strangers among them, images "
+    "learned\n"
+    "before, masks, another product that is known, too few. Ctrl-C leaves it as it was. With "
+    "--server a running contcore\n"
     "serve learns; a token is taken from the environment's CONTCORE_TOKEN.\n";
 
 struct LearnCommand {
@@ -47,6 +52,7 @@ struct LearnCommand {
   std::string hold_out;
   bool defects = false;
   std::string masks;
+  std::string review;  // the contact sheet's file
   std::optional<double> ratio;
   MemorySettings settings;
   KeptVersions kept;
@@ -65,8 +71,9 @@ std::size_t calibrated(const LearnCommand& command, const Memory& memory) {
   return task ? memory.states()[*task].calibrated : 0;
 }
 
-nlohmann::json as_json(const LearnCommand& command, const LearnReport& report, const Memory& memory,
-                       double seconds, std::size_t peak) {
+nlohmann::json as_json(const LearnCommand& command, const LearnReport& report,
+                       const std::vector<std::string>& files, const Memory& memory, double seconds,
+                       std::size_t peak) {
   nlohmann::json skipped = nlohmann::json::array();
   for (const SkippedImage& image : report.skipped) {
     skipped.push_back({{"file", image.file}, {"reason", image.reason}});
@@ -75,6 +82,7 @@ nlohmann::json as_json(const LearnCommand& command, const LearnReport& report, c
           {"learned", report.learned},
           {"calibrated", calibrated(command, memory)},
           {"skipped", skipped},
+          {"review", review_json(report.review, files)},
           {"patches", report.patches},
           {"vectors", memory.size()},
           {"capacity", memory.capacity()},
@@ -160,7 +168,10 @@ void run(LearnCommand& command) {
   }
   command.options.who = user_name();
   check_writable(command.memory);
-  const std::vector<std::string> files = find_images(command.images);
+  if (!command.review.empty()) check_writable(command.review);
+  const auto [files, found] = find_good_images(command.images);
+  note_remarks(found, files);
+  if (command.options.strict) refuse_if_any(found);
   std::size_t lessons = 0;
   Detector detector = Detector::open_to_learn(
       command.memory, [&] { return command.settings.options(); }, command.settings.backbone(),
@@ -178,17 +189,27 @@ void run(LearnCommand& command) {
   const PeakMemory peak;
   LearnReport report;
   {
-    ProgressLine progress(fmt::format("learning {}", counted(files.size(), "image")));
-    command.options.progress = progress.callback();
+    const std::string what = fmt::format("learning {}", counted(files.size(), "image"));
+    std::optional<ProgressLine> progress(what);
+    command.options.progress = [&](double done) { return progress->update(done); };
+    command.options.reviewed = [&](const Review& review) {
+      progress.reset();  // it must not stand on the same line
+      report_review(review,
+                    {command.options.task, files, command.review, command.memory + ".review.png"});
+      progress.emplace(what);
+      if (command.options.strict) refuse_if_any(review.remarks);
+    };
     report = detector.learn(files, command.options, compute);
   }
+  report.review.remarks.insert(report.review.remarks.begin(), found.begin(), found.end());
   for (const SkippedImage& image : report.skipped) note("left out: " + image.reason);
   stop_if_asked();
   detector.save(command.memory);
   const double seconds = watch.seconds();
-  print_result(command.common.json
-                   ? json_line(as_json(command, report, detector.memory(), seconds, peak.bytes()))
-                   : as_text(command, report, detector.memory(), seconds, peak.bytes()));
+  print_result(
+      command.common.json
+          ? json_line(as_json(command, report, files, detector.memory(), seconds, peak.bytes()))
+          : as_text(command, report, detector.memory(), seconds, peak.bytes()));
 }
 
 // Settings are of a memory that is made: this one must be there.
@@ -208,7 +229,7 @@ void run_defects(const CLI::App& sub, const LearnCommand& command) {
 
 void run_remote(const LearnCommand& command) {
   learn_remotely({command.server, command.images, command.options.task, command.options.online,
-                  command.options.strict, command.common.json});
+                  command.options.strict, command.common.json, command.review});
 }
 
 }  // namespace
@@ -236,8 +257,12 @@ void add_learn(CLI::App& app) {
   sub->add_option("--masks", command->masks,
                   "Where in them: a folder of NAME_mask.png (default: what is outlined)")
       ->type_name("DIR");
+  sub->add_option("--review", command->review,
+                  "Write a picture of the ten strangest images (default: MEMORY.review.png, where "
+                  "something is said about them)")
+      ->type_name("SHEET.png");
   sub->add_flag("--strict", command->options.strict,
-                "Stop at an image that cannot be read, instead of leaving it out");
+                "Learn nothing if an image cannot be read, or if the review has remarks");
   sub->add_option("--memory-limit", command->memory_limit,
                   "Memory to stay within, such as 3G (default: half of the machine's)")
       ->type_name("SIZE");

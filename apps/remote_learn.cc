@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <thread>
 
 #include "base/file.h"
@@ -14,15 +15,19 @@
 #include "contcore/error.h"
 #include "progress_line.h"
 #include "remote.h"
+#include "review_report.h"
 
 namespace contcore::app {
 namespace {
 
 struct Report {
+  Review review;
   std::size_t learned = 0;
   std::vector<SkippedImage> skipped;
   std::size_t patches = 0;
 };
+
+constexpr std::size_t kReviewedOnline = 1000;  // images, as without a service
 
 std::string job_path(const std::string& id) { return "/v1/jobs/" + percent_encoded(id); }
 
@@ -44,6 +49,11 @@ class Job {
 
   const std::string& id() const { return id_; }
   void leave() { left_ = true; }
+  /// Nothing of it was meant to be learned.
+  void drop() {
+    left_ = true;
+    remote_.remove(job_path(id_));
+  }
 
  private:
   void cancel() noexcept {
@@ -70,6 +80,7 @@ bool send_image(Remote& remote, const RemoteLearn& command, const std::string& p
   std::vector<std::uint8_t> bytes;
   try {
     bytes = read_whole(file, "an image", ImageLimits().bytes);
+    if (bytes.empty()) reason = file + ": is empty";
   } catch (const Error& error) {
     reason = error.what();
   }
@@ -87,8 +98,9 @@ bool send_image(Remote& remote, const RemoteLearn& command, const std::string& p
   return false;
 }
 
-void follow(Remote& remote, Job& job, std::size_t images) {
-  ProgressLine progress(fmt::format("learning {}", counted(images, "image")));
+// Until the job is in that state.
+nlohmann::json follow(Remote& remote, Job& job, const std::string& what, const char* until) {
+  ProgressLine progress(what);
   const std::string path = job_path(job.id());
   for (auto pause = std::chrono::milliseconds(50);;
        pause = std::min(2 * pause, std::chrono::milliseconds(1000))) {
@@ -102,9 +114,10 @@ void follow(Remote& remote, Job& job, std::size_t images) {
                                             error.what(), job.id()));
     }
     const std::string state = text_in(said, "state");
+    if (state == until && state != "done") return said;
     if (state == "done" || state == "failed" || state == "cancelled") {
       job.leave();
-      if (state == "done") return;
+      if (state == "done") return said;
       const std::string reason = text_in(said, "error");
       throw Error(Error::Kind::kInput,
                   fmt::format("{}{}: the job {}{}{}; nothing of it was learned", remote.url(), path,
@@ -124,27 +137,92 @@ void follow(Remote& remote, Job& job, std::size_t images) {
                           report.skipped.empty() ? "" : report.skipped.front().reason));
 }
 
-void learn_as_job(Remote& remote, const RemoteLearn& command, const std::vector<std::string>& files,
-                  Report& report) {
-  Job job(remote, command.task);
-  stop_if_asked();
+// The service's numbers of images as ours: `sent` are the files it has taken, in its order. What is
+// not as it should be is left out.
+std::vector<std::size_t> as_ours(const nlohmann::json& numbers,
+                                 const std::vector<std::size_t>& sent) {
+  std::vector<std::size_t> ours;
+  if (!numbers.is_array()) return ours;
+  for (const nlohmann::json& number : numbers) {
+    if (number.is_number_unsigned() && number.get<std::size_t>() < sent.size()) {
+      ours.push_back(sent[number.get<std::size_t>()]);
+    }
+  }
+  return ours;
+}
+
+Review review_in(const nlohmann::json& job, const std::vector<std::size_t>& sent) {
+  Review review;
+  const nlohmann::json said = job.value("review", nlohmann::json());
+  if (!said.is_object()) return review;
+  review.images = count_in(said, "images");
+  review.scored = count_in(said, "scored");
+  for (const nlohmann::json& remark : said.value("remarks", nlohmann::json::array())) {
+    if (!remark.is_object()) continue;
+    review.remarks.push_back({text_in(remark, "kind"), text_in(remark, "text"),
+                              as_ours(remark.value("images", nlohmann::json()), sent)});
+  }
+  for (const nlohmann::json& image : said.value("strangest", nlohmann::json::array())) {
+    if (!image.is_object()) continue;
+    const auto ours =
+        as_ours(nlohmann::json::array({image.value("image", nlohmann::json())}), sent);
+    if (ours.empty()) continue;
+    review.strangest.push_back({ours[0], static_cast<float>(number_in(image, "score").value_or(0)),
+                                static_cast<float>(number_in(image, "usual").value_or(0))});
+  }
+  return review;
+}
+
+// Sends the images to the job, and tells what the service has to say against them before anything
+// is learned.
+void review_job(Remote& remote, Job& job, const RemoteLearn& command,
+                const std::vector<std::string>& files, Report& report) {
+  std::vector<std::size_t> sent;
   {
     ProgressLine progress(fmt::format("sending {}", counted(files.size(), "image")));
-    const std::string path = job_path(job.id()) + "/images";
-    nlohmann::json said;
     for (std::size_t i = 0; i < files.size(); ++i) {
-      send_image(remote, command, path, files[i], report, said);
+      const std::string name = std::filesystem::path(files[i]).filename().string();
+      const std::string path =
+          fmt::format("{}/images?name={}", job_path(job.id()), percent_encoded(name));
+      nlohmann::json said;
+      if (send_image(remote, command, path, files[i], report, said)) sent.push_back(i);
       progress.update(static_cast<double>(i + 1) / static_cast<double>(files.size()));
       stop_if_asked();
     }
   }
-  if (report.skipped.size() == files.size()) throw_none(report);
+  if (sent.empty()) throw_none(report);
+  remote.post(job_path(job.id()) + "/review", "", nullptr);
+  const nlohmann::json said =
+      follow(remote, job, fmt::format("looking at {}", counted(sent.size(), "image")), "questions");
+  report.review = review_in(said, sent);
+  report_review(report.review, {command.task, files, command.review, ""});
+  if (command.strict) refuse_if_any(report.review.remarks);
+}
+
+void learn_as_job(Remote& remote, const RemoteLearn& command, const std::vector<std::string>& files,
+                  Report& report) {
+  Job job(remote, command.task);
+  stop_if_asked();
+  review_job(remote, job, command, files, report);
   remote.post(job_path(job.id()) + "/start", "", nullptr);
-  follow(remote, job, files.size() - report.skipped.size());
+  follow(remote, job,
+         fmt::format("learning {}", counted(files.size() - report.skipped.size(), "image")),
+         "done");
 }
 
 void learn_one_by_one(Remote& remote, const RemoteLearn& command,
                       const std::vector<std::string>& files, Report& report) {
+  {
+    // The images are looked at as a job that learns nothing.
+    Job job(remote, command.task);
+    Report looked;
+    const std::size_t count = std::min(files.size(), kReviewedOnline);
+    const std::vector<std::string> some(files.begin(),
+                                        files.begin() + static_cast<std::ptrdiff_t>(count));
+    review_job(remote, job, command, some, looked);
+    report.review = std::move(looked.review);
+    job.drop();
+  }
   ProgressLine progress(fmt::format("learning {}", counted(files.size(), "image")));
   const std::string path = fmt::format("/v1/tasks/{}/images", percent_encoded(command.task));
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -187,7 +265,8 @@ std::string as_text(const RemoteLearn& command, const Report& report, const nloh
   return text + threshold_line(task);
 }
 
-std::string as_json(const RemoteLearn& command, const Report& report, const nlohmann::json& memory,
+std::string as_json(const RemoteLearn& command, const Report& report,
+                    const std::vector<std::string>& files, const nlohmann::json& memory,
                     std::size_t calibrated, double seconds) {
   nlohmann::json skipped = nlohmann::json::array();
   for (const SkippedImage& image : report.skipped) {
@@ -198,6 +277,7 @@ std::string as_json(const RemoteLearn& command, const Report& report, const nloh
                     {"learned", report.learned},
                     {"calibrated", calibrated},
                     {"skipped", skipped},
+                    {"review", review_json(report.review, files)},
                     {"patches", report.patches},
                     {"vectors", count_in(memory, "vectors")},
                     {"capacity", count_in(memory, "capacity")},
@@ -209,7 +289,10 @@ std::string as_json(const RemoteLearn& command, const Report& report, const nloh
 
 void learn_remotely(const RemoteLearn& command) {
   Remote remote(command.server);
-  const std::vector<std::string> files = find_images(command.images);
+  if (!command.review.empty()) check_writable(command.review);
+  const auto [files, found] = find_good_images(command.images);
+  note_remarks(found, files);
+  if (command.strict) refuse_if_any(found);
   const Stopwatch watch;
   const nlohmann::json before = task_of(remote, command.task);
   Report report;
@@ -236,8 +319,9 @@ void learn_remotely(const RemoteLearn& command) {
     report.learned = grown(before, after, "images");
   }
   for (const SkippedImage& image : report.skipped) note("left out: " + image.reason);
+  report.review.remarks.insert(report.review.remarks.begin(), found.begin(), found.end());
   print_result(command.json
-                   ? as_json(command, report, memory, count_in(after, "calibrated"), seconds)
+                   ? as_json(command, report, files, memory, count_in(after, "calibrated"), seconds)
                    : as_text(command, report, memory, after, seconds));
 }
 

@@ -13,10 +13,11 @@ struct RemoteLearn {
   bool online = false;
   bool strict = false;
   bool json = false;
+  std::string review;  ///< the contact sheet's file; empty: none
 };
 
-/// Sends the images and has them learned: as one job that is followed to its end, or (online) one
-/// after the other. Ctrl-C cancels the job.
+/// Sends the images and has them reviewed and learned: as one job that is followed to its end, or
+/// (online) one after the other, which are then sent twice. Ctrl-C cancels the job.
 void learn_remotely(const RemoteLearn& command);
 
 }  // namespace contcore::app

@@ -22,7 +22,7 @@ PUBLIC = {
     "memory": ["memory"],
     "image": ["image", "score"],
     "backbone": ["backbone", "embedding"],
-    "detector": ["detector", "extractor", "defects", "verdict"],
+    "detector": ["detector", "extractor", "defects", "review", "verdict"],
     "evaluate": ["analyze", "dataset", "evaluate", "metrics", "schedule"],
     "serve": ["service"],
 }

@@ -16,6 +16,7 @@
 #include "contcore/image.h"
 #include "contcore/memory.h"
 #include "contcore/progress.h"
+#include "contcore/review.h"
 #include "contcore/score.h"
 #include "contcore/verdict.h"
 
@@ -44,7 +45,11 @@ struct LearnOptions {
   std::string who;      ///< for the list of lessons; may be empty
   double p = 0;         ///< part of the patches expansion takes; 0: 0.01, and 0.1 online
   bool online = false;  ///< one image at a time, each seen once
-  bool strict = false;  ///< stop at an image that cannot be read, instead of leaving it out
+  bool strict = false;  ///< stop at an image that cannot be read, instead of leaving it out, and
+                        ///< where the review has remarks
+  double false_alarms = 0.05;  ///< that the task is to be inspected with: what the review expects
+  /// Told what is questionable, before anything is learned. What it throws goes on.
+  std::function<void(const Review&)> reviewed;
   std::size_t memory_limit = 0;  ///< bytes for everything; 0: half of what the machine has
   Progress progress;
 };
@@ -55,6 +60,7 @@ struct SkippedImage {
 };
 
 struct LearnReport {
+  Review review;  ///< numbers are those of the files
   std::size_t learned = 0;
   std::size_t different = 0;  ///< of these, by their features
   std::vector<SkippedImage> skipped;
@@ -94,8 +100,9 @@ class Detector {
   /// Whether there was no such file.
   bool is_new() const;
 
-  /// Learns a task from image files. The memory is as before if this throws: kInput when none of
-  /// the files can be used, or (strict) one cannot; kCancelled.
+  /// Learns a task from image files, after a review of them (online: of the first thousand). The
+  /// memory is as before if this throws: kInput when none of the files can be used, or (strict) one
+  /// cannot or the review has remarks; kCancelled.
   LearnReport learn(const std::vector<std::string>& files, const LearnOptions& options,
                     Compute& compute);
 

@@ -136,4 +136,12 @@ Image draw_overlay(const Image& image, const Map& map, const Overlay& overlay);
 std::vector<std::uint8_t> heat_png(const Map& map, float low, float high);
 std::vector<std::uint8_t> outline_png(const Map& map, float level);
 
+/// Pictures side by side, each with its caption (ASCII) below, to look at together.
+struct SheetPicture {
+  Image image;
+  std::vector<std::string> caption;  ///< a line each, shortened in the middle where too long
+  bool marked = false;               ///< framed in red
+};
+Image contact_sheet(const std::string& title, const std::vector<SheetPicture>& pictures);
+
 }  // namespace contcore

@@ -216,6 +216,8 @@ class Memory {
   /// Whether it is certain that a task has not learned the image (ImageScores::image): others would
   /// score too little.
   bool is_new(const std::string& task, std::uint64_t image) const;
+  /// Whether it is certain that a task has learned it. Of a task of many images neither is of most.
+  bool was_learned(std::size_t task, std::uint64_t image) const;
   /// Vectors that a task has when it has taken so many picks.
   std::size_t vectors_after(const std::string& task, std::size_t picks) const;
   /// What the expansion of a task starts from, in the order that smaller shares leave it the first

@@ -246,8 +246,7 @@ FoldMemory fold_memory(const Memory& memory, const TrainingSet& set,
           static_cast<std::size_t>(std::count_if(order.begin(), order.end(), is_own))};
 }
 
-}  // namespace
-
+// What tells the images from each other and from others (ImageScores::image).
 std::vector<std::uint64_t> hashes_of(const TrainingSet& set, Compute& compute) {
   std::vector<std::uint64_t> hashes(set.images.size());
   compute.threads().run(hashes.size(),
@@ -255,9 +254,11 @@ std::vector<std::uint64_t> hashes_of(const TrainingSet& set, Compute& compute) {
   return hashes;
 }
 
-std::vector<ImageScores> fold_scores(const Memory& memory, const TrainingSet& set,
-                                     const std::vector<std::uint64_t>& hashes, const LearnHow& how,
-                                     Compute& compute) {
+}  // namespace
+
+FoldScores fold_scores(const Memory& memory, const TrainingSet& set, const LearnHow& how,
+                       Compute& compute) {
+  const std::vector<std::uint64_t> hashes = hashes_of(set, compute);
   const std::vector<std::size_t> chosen = to_score(hashes);
   const std::size_t folds = std::min(kFolds, chosen.size());
   const Score score = score_of(memory.source);
@@ -311,8 +312,35 @@ std::vector<ImageScores> fold_scores(const Memory& memory, const TrainingSet& se
                            hashes[at], std::move(suspects), mean_of_patches(patches)};
     });
   }
-  std::erase_if(result, [](const ImageScores& image) { return image.scores.empty(); });
-  return result;
+  FoldScores scored{hashes, {}, {}};
+  for (std::size_t k = 0; k < chosen.size(); ++k) {
+    if (result[k].scores.empty()) continue;
+    scored.images.push_back(chosen[k]);
+    scored.scores.push_back(std::move(result[k]));
+  }
+  return scored;
+}
+
+std::vector<float> scores_by_others(const Memory& memory, const TrainingSet& set,
+                                    const FoldScores& folds, const std::vector<std::size_t>& images,
+                                    const LearnHow& how, Compute& compute) {
+  if (images.empty()) return {};
+  const std::size_t vectors = memory.vectors_after(how.task, picks_of(how.p, set.features.rows));
+  const FoldMemory made =
+      fold_memory(memory, set, folds.images, memory.base_of(how.task), vectors, how, compute);
+  if (made.own == 0) return {};
+  const NearestIndex index(made.vectors.view(), compute);
+  const Score score = score_of(memory.source);
+  std::vector<float> scores(images.size());
+  compute.threads().run(images.size(), [&](std::size_t i, std::size_t worker) {
+    if (worker == 0) {
+      report(how.progress, static_cast<double>(i) / static_cast<double>(images.size()));
+    }
+    Compute one(1);
+    const auto found = index.search(set.image(images[i]), 1, one, "patches");
+    scores[i] = image_score(found.distances, set.images[images[i]].grid, score);
+  });
+  return scores;
 }
 
 ImageScores next_scores(const Memory& memory, const Patches& patches, const std::string& task,

@@ -12,17 +12,26 @@
 
 namespace contcore {
 
+/// What images score before they are learned.
+struct FoldScores {
+  std::vector<std::uint64_t> hashes;  ///< of all images
+  std::vector<std::size_t> images;    ///< those that were scored
+  std::vector<ImageScores> scores;    ///< of these
+};
+
 /// Of images that are about to be learned at once, by five folds: each image is scored by the
 /// coreset that the others without its fold give, on what the memory has of the task; and by the
 /// first vectors of that coreset's order, which are its coresets of smaller sizes. At most a
 /// hundred images are scored, evenly chosen. None of a first image alone. Throws as Memory::learn
 /// does; the memory is not changed.
-std::vector<ImageScores> fold_scores(const Memory& memory, const TrainingSet& set,
-                                     const std::vector<std::uint64_t>& hashes, const LearnHow& how,
-                                     Compute& compute);
+FoldScores fold_scores(const Memory& memory, const TrainingSet& set, const LearnHow& how,
+                       Compute& compute);
 
-/// What tells the images from each other and from others (ImageScores::image).
-std::vector<std::uint64_t> hashes_of(const TrainingSet& set, Compute& compute);
+/// Of some of the other images, by the coreset that those of the folds give: not for calibrating,
+/// since it has fewer. None of those where memory is too tight.
+std::vector<float> scores_by_others(const Memory& memory, const TrainingSet& set,
+                                    const FoldScores& folds, const std::vector<std::size_t>& images,
+                                    const LearnHow& how, Compute& compute);
 
 /// Of an image that is about to be learned, given the distances of its patches to what its task
 /// has.

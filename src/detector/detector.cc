@@ -18,11 +18,13 @@
 #include "contcore/embedding.h"
 #include "contcore/error.h"
 #include "coreset/greedy_budget.h"
+#include "detector/calibration_scores.h"
 #include "detector/extract_files.h"
 #include "detector/in_order.h"
 #include "detector/learning.h"
 #include "detector/lessons.h"
 #include "detector/relearn.h"
+#include "detector/reviewing.h"
 #include "memory/calibration.h"
 #include "memory/contents.h"
 #include "memory/history.h"
@@ -33,8 +35,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kExtractShare = 0.85;     // of the time that learning takes, about
-constexpr std::size_t kImagesAtATime = 8;  // for each thread
+constexpr double kExtractShare = 0.85;         // of the time that learning takes, about
+constexpr double kScoredShare = 0.93;          // with the folds
+constexpr std::size_t kReviewedOnline = 1000;  // images of a stream that are kept until then
+constexpr std::size_t kImagesAtATime = 8;      // for each thread
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -74,6 +78,14 @@ void check_limit(const Memory& memory, VectorView features, const LearnHow& how,
                           "{} MiB suffice, as may fewer images at a time",
                           how.task, static_cast<double>(limit) / (1 << 20), features.rows,
                           (kLeastPart * needed >> 20) + 1));
+}
+
+void refuse_remarks(const std::string& task, const Review& review) {
+  if (review.remarks.empty()) return;
+  std::string text;
+  for (const Remark& remark : review.remarks) text += (text.empty() ? "" : "; ") + remark.text;
+  throw Error(Error::Kind::kInput,
+              fmt::format("task '{}': nothing is learned, as --strict has it: {}", task, text));
 }
 
 }  // namespace
@@ -283,7 +295,11 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
   Clock::time_point start = Clock::now();
   const Progress extracting = part_of(options.progress, 0.0, options.online ? 1.0 : kExtractShare);
   std::unordered_set<std::uint64_t> hashes;
+  std::vector<std::size_t> numbers;  // of the set's images among the files
+  std::vector<ImageLook> looks;
   std::vector<Patches> waiting;  // online, for the memory to learn with all threads
+  const std::size_t reviewed =
+      options.online ? std::min(kReviewedOnline, files.size()) : files.size();
   const auto take = [&](std::size_t i, Extracted& image) {
     if (!image.patches) {
       if (options.strict) throw Error(Error::Kind::kInput, image.error);
@@ -294,44 +310,65 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
     ++report.learned;
     if (hashes.insert(hash_of(image.patches->vectors.view())).second) ++report.different;
     if (kept) kept->append(image.bytes);
-    if (options.online) {
+    if (i >= reviewed) {
       waiting.push_back(std::move(*image.patches));
-    } else {
-      set.add(*image.patches);
+      return;
     }
+    numbers.push_back(i);
+    looks.push_back(image.look);
+    set.add(*image.patches);
   };
+  const auto extract = [&](std::size_t first, std::size_t count) {
+    start = Clock::now();
+    extract_files(state_->extractor, files, first, count, compute, extracting, take);
+    report.extract_seconds += seconds_since(start);
+    start = Clock::now();
+  };
+  const auto sampled = [&] { report.sample_seconds += seconds_since(start); };
   const Rollback rollback(memory);
-  const auto learn_waiting = [&] {
-    const Clock::time_point sampling = Clock::now();
+  extract(0, reviewed);
+  state_->extractor.release();
+  report.on_disk = set.on_disk();
+  if (set.images() > 0) {
+    const std::size_t taken =
+        own_memory() + 3 * memory.capacity() * memory.dimension() * bytes_of(memory.scalar());
+    const std::size_t least = limit / kLeastPart;
+    how.memory_limit = limit > taken + least ? limit - taken : least;
+    if (!options.online) check_limit(memory, set.view().features, how, limit);
+    LearnHow scoring = how;
+    if (options.online) scoring.p = kBatchRatio;
+    if (!options.online) scoring.progress = part_of(options.progress, kExtractShare, kScoredShare);
+    const FoldScores folds = score_task(memory, set.view(), scoring, compute);
+    scoring.progress = {};
+    report.review =
+        review_images(memory, set.view(), looks, folds, scoring, options.false_alarms, compute);
+    renumber(report.review, numbers);
+    if (options.reviewed) options.reviewed(report.review);
+    if (options.strict) refuse_remarks(options.task, report.review);
+    if (options.online) {
+      how.memory_limit = 0;
+      for (std::size_t i = 0; i < set.images(); ++i) {
+        learn_next(memory, set.patches(i), how, true, compute);
+      }
+    } else {
+      how.progress = part_of(options.progress, kScoredShare, 1.0);
+      learn_scored_task(memory, set.view(), folds, how, compute);
+    }
+    sampled();
+  }
+  const std::size_t at_a_time = kImagesAtATime * compute.threads().count();
+  for (std::size_t first = reviewed; first < files.size(); first += at_a_time) {
+    extract(first, std::min(at_a_time, files.size() - first));
     for (const Patches& patches : waiting) learn_next(memory, patches, how, true, compute);
     waiting.clear();
-    report.sample_seconds += seconds_since(sampling);
-  };
-  const std::size_t at_a_time = options.online ? kImagesAtATime * compute.threads().count()
-                                               : std::max<std::size_t>(1, files.size());
-  for (std::size_t first = 0; first < files.size(); first += at_a_time) {
-    extract_files(state_->extractor, files, first, std::min(at_a_time, files.size() - first),
-                  compute, extracting, take);
-    learn_waiting();
+    sampled();
   }
   state_->extractor.release();
-  report.extract_seconds = seconds_since(start) - report.sample_seconds;
-  report.on_disk = set.on_disk();
   if (report.learned == 0) {
     throw Error(
         Error::Kind::kInput,
         fmt::format("task '{}': none of {} images can be used: {}", options.task, files.size(),
                     report.skipped.empty() ? "there are none" : report.skipped[0].reason));
-  }
-  start = Clock::now();
-  if (!options.online) {
-    const std::size_t taken =
-        own_memory() + 3 * memory.capacity() * memory.dimension() * bytes_of(memory.scalar());
-    const std::size_t least = limit / kLeastPart;
-    how.memory_limit = limit > taken + least ? limit - taken : least;
-    check_limit(memory, set.view().features, how, limit);
-    how.progress = part_of(options.progress, kExtractShare, 1.0);
-    learn_task(memory, set.view(), how, compute);
   }
   Lesson lesson;
   lesson.task = options.task;
@@ -340,7 +377,6 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
   lesson.batch = !options.online;
   lesson.p = options.p;
   state_->write_down(lesson, report.learned, std::move(kept));
-  report.sample_seconds += seconds_since(start);
   return report;
 }
 

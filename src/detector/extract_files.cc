@@ -18,6 +18,7 @@ Extracted extract_file(const Extractor& extractor, const std::string& file) {
   try {
     image.bytes = read_whole(file, "an image", ImageLimits().bytes);
     const Image read = decode_image(image.bytes, file);
+    image.look = look_at(read);
     image.patches = about_file(file, [&] { return extractor.extract(read, one); });
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kInput) throw;

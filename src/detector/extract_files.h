@@ -12,6 +12,7 @@
 #include "contcore/error.h"
 #include "contcore/extractor.h"
 #include "contcore/progress.h"
+#include "detector/image_look.h"
 
 namespace contcore {
 
@@ -20,6 +21,7 @@ struct Extracted {
   std::optional<Patches> patches;
   std::vector<std::uint8_t> bytes;  ///< of the file
   std::string error;
+  ImageLook look;
 };
 
 /// Does the work; what it says against an image's file begins with the file's name.

@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
+#include <span>
 #include <string_view>
 #include <system_error>
 
@@ -17,28 +18,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
-}  // namespace
+constexpr std::array<std::string_view, 9> kRead = {".png",  ".jpg",  ".jpeg", ".bmp", ".tif",
+                                                   ".tiff", ".webp", ".pgm",  ".ppm"};
+constexpr std::array<std::string_view, 20> kUnread = {
+    ".heic", ".heif", ".avif", ".gif", ".jp2", ".j2k", ".jxl", ".jfif", ".dng", ".raw",
+    ".cr2",  ".cr3",  ".nef",  ".arw", ".orf", ".rw2", ".psd", ".exr",  ".tga", ".dcm"};
 
-bool is_image_name(const std::string& name) {
-  constexpr std::array<std::string_view, 9> kEndings = {".png",  ".jpg",  ".jpeg", ".bmp", ".tif",
-                                                        ".tiff", ".webp", ".pgm",  ".ppm"};
+bool ends_as(const std::string& name, std::span<const std::string_view> endings) {
   const fs::path path(name);
   if (path.filename().string().starts_with(".")) return false;
   std::string ending = path.extension().string();
   std::transform(ending.begin(), ending.end(), ending.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
+  return std::find(endings.begin(), endings.end(), ending) != endings.end();
 }
 
-std::vector<std::string> images_in_folder(const std::string& folder) {
+}  // namespace
+
+bool is_image_name(const std::string& name) { return ends_as(name, kRead); }
+bool is_unread_picture(const std::string& name) { return ends_as(name, kUnread); }
+
+std::vector<std::string> images_in_folder(const std::string& folder,
+                                          std::vector<std::string>* unread) {
   std::vector<std::string> files;
   std::error_code error;
   fs::recursive_directory_iterator at(folder, error);
   for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
     std::error_code ignored;
-    if (at->is_regular_file(ignored) && is_image_name(at->path().string())) {
-      files.push_back(at->path().string());
-    }
+    if (!at->is_regular_file(ignored)) continue;
+    const std::string name = at->path().string();
+    if (is_image_name(name)) files.push_back(name);
+    if (unread != nullptr && is_unread_picture(name)) unread->push_back(name);
   }
   if (error) {
     throw Error(Error::Kind::kInput,
@@ -49,6 +59,11 @@ std::vector<std::string> images_in_folder(const std::string& folder) {
 }
 
 std::vector<std::string> find_images(const std::vector<std::string>& paths) {
+  return find_images(paths, nullptr);
+}
+
+std::vector<std::string> find_images(const std::vector<std::string>& paths,
+                                     std::vector<std::string>* unread) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
     std::error_code error;
@@ -60,12 +75,19 @@ std::vector<std::string> find_images(const std::vector<std::string>& paths) {
       files.push_back(path);
       continue;
     }
-    const std::vector<std::string> found = images_in_folder(path);
+    std::vector<std::string> others;
+    const std::vector<std::string> found = images_in_folder(path, &others);
     if (found.empty()) {
+      std::sort(others.begin(), others.end());
       throw Error(
           Error::Kind::kInput,
-          fmt::format("{}: no images in this folder (PNG, JPEG, BMP, TIFF, WebP, PNM)", path));
+          fmt::format("{}: no images in this folder (PNG, JPEG, BMP, TIFF, WebP, PNM){}", path,
+                      others.empty() ? ""
+                                     : fmt::format("; {} is of a format that is not read: "
+                                                   "convert it to PNG or JPEG",
+                                                   others.front())));
     }
+    if (unread != nullptr) unread->insert(unread->end(), others.begin(), others.end());
     files.insert(files.end(), found.begin(), found.end());
   }
   return files;

@@ -9,8 +9,17 @@ namespace contcore {
 /// Whether a file of that name would be taken for an image: by its ending, hidden ones never.
 bool is_image_name(const std::string& name);
 
+/// Whether it would be a picture of a format that is not read, such as HEIC.
+bool is_unread_picture(const std::string& name);
+
 /// The images in a folder, searched to the bottom, names sorted; perhaps none. Throws Error
 /// (kInput) when it cannot be searched.
-std::vector<std::string> images_in_folder(const std::string& folder);
+/// Pictures of formats that are not read go to `unread`, if it is given.
+std::vector<std::string> images_in_folder(const std::string& folder,
+                                          std::vector<std::string>* unread = nullptr);
+
+/// As find_images(), which tells nobody about those.
+std::vector<std::string> find_images(const std::vector<std::string>& paths,
+                                     std::vector<std::string>* unread);
 
 }  // namespace contcore

@@ -25,19 +25,42 @@ void TrainingSetBuilder::add(const Patches& patches) {
 
 TrainingSet TrainingSetBuilder::view() { return {features_.view(), images_}; }
 
-void learn_task(Memory& memory, const TrainingSet& set, LearnHow how, Compute& compute) {
+Patches TrainingSetBuilder::patches(std::size_t i) {
+  const VectorView rows = view().image(i);
+  const PatchGrid& grid = images_[i].grid;
+  Patches patches;
+  patches.vectors = Vectors(rows.rows, rows.cols, rows.scalar);
+  patches.vectors.set_rows(0, rows);
+  patches.grid_width = grid.columns;
+  patches.grid_height = grid.rows;
+  patches.input.width = grid.width;
+  patches.input.height = grid.height;
+  return patches;
+}
+
+FoldScores score_task(const Memory& memory, const TrainingSet& set, LearnHow how,
+                      Compute& compute) {
   how.images = set.images.size();
   memory.check_learn(set.features, how);  // before the folds, which take long
+  return fold_scores(memory, set, how, compute);
+}
+
+void learn_task(Memory& memory, const TrainingSet& set, LearnHow how, Compute& compute) {
   const Progress whole = how.progress;
   how.progress = part_of(whole, 0.0, kFoldsShare);
-  const std::vector<std::uint64_t> hashes = hashes_of(set, compute);
-  const std::vector<ImageScores> scores = fold_scores(memory, set, hashes, how, compute);
+  const FoldScores folds = score_task(memory, set, how, compute);
   how.progress = part_of(whole, kFoldsShare, 1.0);
+  learn_scored_task(memory, set, folds, std::move(how), compute);
+}
+
+void learn_scored_task(Memory& memory, const TrainingSet& set, const FoldScores& folds,
+                       LearnHow how, Compute& compute) {
+  how.images = set.images.size();
   memory.learn(set.features, how, compute);
   std::vector<VectorView> some;  // to recognise the task by
   const std::size_t count = std::min(set.images.size(), Calibration::kMostMeans);
   for (std::size_t k = 0; k < count; ++k) some.push_back(set.image(k * set.images.size() / count));
-  memory.calibrate(how.task, scores, some, Memory::Keep::kSpread, hashes);
+  memory.calibrate(how.task, folds.scores, some, Memory::Keep::kSpread, folds.hashes);
 }
 
 void learn_next(Memory& memory, const Patches& patches, const LearnHow& how, bool calibrates,

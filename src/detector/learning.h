@@ -58,14 +58,24 @@ class TrainingSetBuilder {
   bool on_disk() const { return features_.on_disk(); }
   /// Valid until more images come.
   TrainingSet view();
+  /// What an image gave, but for where in it that was.
+  Patches patches(std::size_t i);
 
  private:
   FeatureStore features_;
   std::vector<TrainingImage> images_;
 };
 
+struct FoldScores;
+
 /// Learns a whole task, and calibrates it by folds. `how.images` is the set's.
 void learn_task(Memory& memory, const TrainingSet& set, LearnHow how, Compute& compute);
+
+/// The same in two steps, for whoever looks at the scores before anything is learned. Throws what
+/// learning these would, as far as that is known.
+FoldScores score_task(const Memory& memory, const TrainingSet& set, LearnHow how, Compute& compute);
+void learn_scored_task(Memory& memory, const TrainingSet& set, const FoldScores& folds,
+                       LearnHow how, Compute& compute);
 
 /// Learns the next image of a stream; what it scores before that calibrates the task, unless it is
 /// not to.

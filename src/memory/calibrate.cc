@@ -148,6 +148,12 @@ bool Memory::is_new(const std::string& task, std::uint64_t image) const {
   return own.learned.is_new(image) && !is_among(own.images, image);
 }
 
+bool Memory::was_learned(std::size_t task, std::uint64_t image) const {
+  if (task >= state_->calibration.tasks.size()) return false;
+  const TaskCalibration& own = state_->calibration.tasks[task];
+  return own.learned.has(image) || is_among(own.images, image);
+}
+
 void Memory::check_image(const std::string& task, VectorView patches) const {
   checked_mean(patches, *this, task);
 }

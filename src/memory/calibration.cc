@@ -228,6 +228,10 @@ bool LearnedImages::is_new(std::uint64_t hash) const {
   return upper < limit && !std::binary_search(hashes.begin(), hashes.end(), upper);
 }
 
+bool LearnedImages::has(std::uint64_t hash) const {
+  return std::binary_search(hashes.begin(), hashes.end(), static_cast<std::uint32_t>(hash >> 32));
+}
+
 void LearnedImages::keep(std::size_t most) noexcept {
   if (hashes.size() <= most) return;
   limit = hashes[most];

@@ -65,6 +65,8 @@ struct LearnedImages {
   /// Whether it is certain that the image was not learned. Of a stream without end ever fewer
   /// images are, but those that are come evenly from all that is new in it.
   bool is_new(std::uint64_t hash) const;
+  /// Whether it is among those that are known.
+  bool has(std::uint64_t hash) const;
   /// Lets go of all but the smallest.
   void keep(std::size_t most) noexcept;
   /// What two know together.

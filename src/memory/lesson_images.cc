@@ -75,6 +75,21 @@ void LessonImagesWriter::append(std::span<const std::uint8_t> image) {
   write(image);
 }
 
+// What is written is never ahead of what is read.
+void LessonImagesWriter::leave_out(const std::vector<bool>& without) {
+  if (is_too_large_) return;
+  LessonImagesReader reader(path_);
+  bytes_ = kImagesMagic.size();
+  for (const bool is_out : without) {
+    const auto image = reader.next();
+    if (!image) break;
+    if (!is_out) append(*image);
+  }
+  if (file_system().truncate(file_.fd(), static_cast<off_t>(bytes_)) != 0) {
+    refuse(path_, fmt::format("cannot be written: {}", disk_reason(errno)));
+  }
+}
+
 void LessonImagesWriter::keep_as(const std::string& path) {
   if (file_system().sync(file_.fd()) != 0 || !file_.close() ||
       file_system().rename(path_.c_str(), path.c_str()) != 0 || !flush_folder_of(path)) {

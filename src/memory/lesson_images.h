@@ -35,6 +35,10 @@ class LessonImagesWriter {
   /// them is kept any more.
   void append(std::span<const std::uint8_t> image);
 
+  /// Takes some out again, by their numbers. Throws Error (kInput) when the disk fails, and nothing
+  /// of them is to be kept then.
+  void leave_out(const std::vector<bool>& without);
+
   bool is_too_large() const { return is_too_large_; }
   std::size_t bytes() const { return bytes_; }
 

@@ -19,6 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kJsonBytes = 16 << 10;
 constexpr std::size_t kForgetBytes = 1 << 20;  // many names
+constexpr std::size_t kListBytes = 256 << 10;  // of as many numbers as a job has images
 constexpr std::size_t kQueryQueue = 512;
 constexpr std::size_t kLearnerQueue = 64;
 // Learning stands back behind inspections: a tenth of a core's time while both cores are busy.
@@ -126,7 +127,8 @@ std::vector<Api::Route> Api::routes(std::size_t image) {
       {"POST", {v1, "tasks", any, "images"}, &Api::learn_image, kLearner, learn, image},
       {"POST", {v1, "jobs"}, &Api::create_job, kQuery, learn, kJsonBytes},
       {"POST", {v1, "jobs", any, "images"}, &Api::job_image, kInspector, learn, image},
-      {"POST", {v1, "jobs", any, "start"}, &Api::start_job, kQuery, learn, kJsonBytes},
+      {"POST", {v1, "jobs", any, "review"}, &Api::review_job, kQuery, learn, kJsonBytes},
+      {"POST", {v1, "jobs", any, "start"}, &Api::start_job, kQuery, learn, kListBytes},
       {"GET", {v1, "jobs"}, &Api::jobs, kQuery, look, 0},
       {"GET", {v1, "jobs", any}, &Api::job, kQuery, look, 0},
       {"DELETE", {v1, "jobs", any}, &Api::cancel_job, kQuery, learn, kJsonBytes},
@@ -263,7 +265,13 @@ HttpResponse Api::answer(const Route& route, const HttpRequest& request, const P
   try {
     return (this->*route.handler)(request, params, compute);
   } catch (const Refusal& refused) {
-    return refusal(refused.status, refused.detail);
+    HttpResponse response = refusal(refused.status, refused.detail);
+    if (refused.confirm) {
+      auto body = nlohmann::ordered_json::parse(response.body);
+      body["confirm"] = true;
+      response.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
+    }
+    return response;
   } catch (const Error& error) {
     const int status = error.kind() == Error::Kind::kUsage   ? 400
                        : error.kind() == Error::Kind::kInput ? 503  // the disk: all else is refused

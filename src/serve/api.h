@@ -103,6 +103,7 @@ class Api {
   HttpResponse learn_image(const HttpRequest&, const Params&, Compute&);
   HttpResponse create_job(const HttpRequest&, const Params&, Compute&);
   HttpResponse job_image(const HttpRequest&, const Params&, Compute&);
+  HttpResponse review_job(const HttpRequest&, const Params&, Compute&);
   HttpResponse start_job(const HttpRequest&, const Params&, Compute&);
   HttpResponse jobs(const HttpRequest&, const Params&, Compute&);
   HttpResponse job(const HttpRequest&, const Params&, Compute&);

@@ -160,9 +160,41 @@ Json as_json(const StoredInspection& row) {
 }
 
 Json as_json(const JobState& job) {
-  return {{"id", std::to_string(job.id)}, {"task", job.task},       {"state", job.state},
-          {"received", job.received},     {"skipped", job.skipped}, {"progress", job.progress},
-          {"error", job.error},           {"created", job.created}, {"finished", job.finished}};
+  Json skipped = Json::array();
+  for (const JobState::Skipped& image : job.skipped_images) {
+    skipped.push_back({{"name", image.name}, {"reason", image.reason}});
+  }
+  return {{"id", std::to_string(job.id)},
+          {"task", job.task},
+          {"state", job.state},
+          {"received", job.received},
+          {"skipped", job.skipped},
+          {"skipped_images", std::move(skipped)},
+          {"left_out", job.left_out},
+          {"progress", job.progress},
+          {"error", job.error},
+          {"created", job.created},
+          {"finished", job.finished},
+          {"review", job.review ? as_json(*job.review, job.strangest_names) : Json(nullptr)}};
+}
+
+Json as_json(const Review& review, const std::vector<std::string>& strangest_names) {
+  Json remarks = Json::array();
+  for (const Remark& remark : review.remarks) {
+    remarks.push_back({{"kind", remark.kind}, {"text", remark.text}, {"images", remark.images}});
+  }
+  Json strangest = Json::array();
+  for (std::size_t i = 0; i < review.strangest.size(); ++i) {
+    const StrangeImage& image = review.strangest[i];
+    strangest.push_back({{"image", image.image},
+                         {"name", strangest_names[i]},
+                         {"score", image.score},
+                         {"usual", image.usual}});
+  }
+  return {{"images", review.images},
+          {"scored", review.scored},
+          {"remarks", std::move(remarks)},
+          {"strangest", std::move(strangest)}};
 }
 
 }  // namespace contcore

@@ -17,6 +17,7 @@ using Json = nlohmann::json;
 struct Refusal {
   int status;
   std::string detail;
+  bool confirm = false;  ///< it will, if it is told that this is meant
 };
 
 /// "Not Found" and so on.
@@ -56,6 +57,7 @@ std::int64_t number_of(const std::string& text, int status);
 Json as_json(const StoredInspection& row);
 Json as_json(const Region& region);
 Json as_json(const JobState& job);
+Json as_json(const Review& review, const std::vector<std::string>& strangest_names);
 
 /// Of a task: alarms beside the promise, and how good parts score.
 Json alarms_json(const TaskPromise& promise);

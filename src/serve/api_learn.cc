@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "contcore/error.h"
 #include "serve/api_common.h"
 #include "serve/clock.h"
@@ -23,6 +24,8 @@ Refusal no_more(const Job& job, const std::string& what) {
   const std::string why = job.state().error;
   return {409, why.empty() ? what : fmt::format("{}: {}", what, why)};
 }
+
+constexpr std::size_t kLongestName = 400;  // bytes of an image's
 
 constexpr char kNoMoreImages[] = "the job takes no more images";
 
@@ -50,6 +53,31 @@ std::optional<DefectBox> region_of(const Json& body, const StoredInspection& row
                       box.x + box.width > 0 && box.y + box.height > 0;
   if (!inside) throw Refusal{400, "the region lies outside of the image"};
   return box;
+}
+
+// Numbers of images that are not to be learned.
+std::vector<std::size_t> without_of(const HttpRequest& request, std::size_t received) {
+  if (request.body.empty()) return {};
+  const Json body = object_of(request);
+  if (!body.contains("without")) return {};
+  std::vector<std::size_t> without;
+  if (!body["without"].is_array()) throw Refusal{400, "\"without\" is a list of image numbers"};
+  for (const Json& number : body["without"]) {
+    if (!number.is_number_unsigned() || number.get<std::size_t>() >= received) {
+      throw Refusal{400,
+                    fmt::format("\"without\" has what is no number of one of the {} images: {}",
+                                received, number.dump().substr(0, 40))};
+    }
+    without.push_back(number.get<std::size_t>());
+  }
+  return without;
+}
+
+// Whether a good image would hardly score as much. Of five products no good test image scored more
+// than 1.07 times the threshold (docs/serving.md).
+bool is_far_above(const StoredInspection& row) {
+  constexpr float kFar = 1.1F;
+  return row.threshold && row.score > kFar * *row.threshold;
 }
 
 }  // namespace
@@ -230,6 +258,15 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
     const auto kept = store_.image(row.id);
     if (!kept) throw Refusal{409, "its image is not kept any more, so it cannot be learned"};
     if (row.task.empty()) throw Refusal{409, "it belongs to no task, so it cannot be learned"};
+    const bool confirmed = body.contains("confirm") && body["confirm"] == true;
+    if (is_far_above(row) && !confirmed) {
+      throw Refusal{409,
+                    fmt::format("its score of {:.4g} is far above the threshold of {:.4g}: what is "
+                                "learned as good is not called a defect any more; send "
+                                "\"confirm\": true if it is good",
+                                row.score, *row.threshold),
+                    true};
+    }
     Lesson lesson;
     lesson.task = row.task;
     lesson.image = kept->bytes;
@@ -273,29 +310,51 @@ HttpResponse Api::job_image(const HttpRequest& request, const Params& params, Co
   const auto job = job_of(jobs_, params[0]);
   if (!job->untouched()) throw no_more(*job, kNoMoreImages);
   job->touch();
-  Image picture;
+  const auto named = request.query.find("name");
+  JobImage image{
+      named == request.query.end() ? "" : valid_utf8(named->second.substr(0, kLongestName)), {}};
   std::string_view bytes;
+  Patches patches;
   try {
     bytes = image_of(request);
-    picture = decode(bytes);
-  } catch (const Refusal&) {
-    job->skip();
+    const Image picture = decode(bytes);
+    image.look = look_at(picture);
+    patches = extract(picture, compute);
+  } catch (const Refusal& refused) {
+    job->skip(image.name, refused.detail);
     throw;
   }
-  const Patches patches = extract(picture, compute);
+  std::optional<std::size_t> number;
   try {
     const std::span as_came(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
-    if (!job->take(patches, as_came)) throw no_more(*job, kNoMoreImages);
+    number = job->take(patches, std::move(image), as_came);
   } catch (const Error& error) {
     throw Refusal{507, fmt::format("the job has failed: {}", error.what())};
   }
-  return json_response(200, as_json(job->state()));
+  if (!number) throw no_more(*job, kNoMoreImages);
+  Json answer = as_json(job->state());
+  answer["image"] = *number;
+  return json_response(200, answer);
 }
 
-HttpResponse Api::start_job(const HttpRequest& /*request*/, const Params& params,
+HttpResponse Api::review_job(const HttpRequest& /*request*/, const Params& params,
+                             Compute& /*compute*/) {
+  const auto job = job_of(jobs_, params[0]);
+  job->touch();
+  if (!job->start_review()) {
+    throw no_more(*job, "the job has no images, or was reviewed, started or ended before");
+  }
+  if (!learner_->submit([this, job](Compute& compute) { job->review(live_, compute); })) {
+    job->put_off();
+    throw Refusal{503, "too much waits to be learned already"};
+  }
+  return json_response(202, as_json(job->state()));
+}
+
+HttpResponse Api::start_job(const HttpRequest& request, const Params& params,
                             Compute& /*compute*/) {
   const auto job = job_of(jobs_, params[0]);
-  switch (jobs_.start(*job)) {
+  switch (jobs_.start(*job, without_of(request, job->state().received))) {
     case Jobs::Start::kStarted:
       break;
     case Jobs::Start::kNothingToLearn:

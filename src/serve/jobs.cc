@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "contcore/error.h"
+#include "detector/calibration_scores.h"
+#include "detector/reviewing.h"
 #include "serve/clock.h"
 
 namespace contcore {
@@ -14,6 +16,10 @@ namespace {
 
 constexpr std::size_t kMostJobs = 100;
 constexpr std::size_t kMostImages = 20000;
+constexpr std::size_t kMostSkippedNamed = 100;
+constexpr int kPatience = 10;  // a person who looks at a review takes longer than a client
+constexpr double kReviewedRate =
+    0.05;  // that inspections are judged by unless a task says otherwise
 
 }  // namespace
 
@@ -28,7 +34,9 @@ std::size_t memory_for_jobs() {
 Job::Job(std::uint64_t id, std::string task, std::size_t dimension,
          std::shared_ptr<FeatureRoom> room, JobClock now)
     : now_(std::move(now)),
-      set_(std::make_unique<TrainingSetBuilder>(dimension, kFeaturesInMemory, room)),
+      dimension_(dimension),
+      room_(std::move(room)),
+      set_(std::make_unique<TrainingSetBuilder>(dimension, kFeaturesInMemory, room_)),
       touched_(now_()) {
   state_.id = id;
   state_.task = std::move(task);
@@ -47,19 +55,20 @@ JobState Job::state() const {
   return state_;
 }
 
-bool Job::take(const Patches& patches, std::span<const std::uint8_t> image) {
+std::optional<std::size_t> Job::take(const Patches& patches, JobImage image,
+                                     std::span<const std::uint8_t> bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (state_.state != "receiving" || state_.received >= kMostImages) return false;
+  if (state_.state != "receiving" || state_.received >= kMostImages) return {};
   try {
     set_->add(patches);
-    if (images_) images_->append(image);
+    if (images_) images_->append(bytes);
   } catch (const Error& error) {
     end_locked("failed", error.what());
     throw;
   }
-  ++state_.received;
+  named_.push_back(std::move(image));
   touched_ = now_();
-  return true;
+  return state_.received++;
 }
 
 void Job::touch() {
@@ -69,25 +78,52 @@ void Job::touch() {
 
 std::optional<std::chrono::steady_clock::duration> Job::untouched() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (state_.state != "receiving") return {};
-  return now_() - touched_;
+  if (!waits_locked()) return {};
+  return untouched_locked();
+}
+
+bool Job::waits_locked() const {
+  return state_.state == "receiving" || state_.state == "questions";
+}
+
+std::chrono::steady_clock::duration Job::untouched_locked() const {
+  return (now_() - touched_) / (state_.state == "questions" ? kPatience : 1);
 }
 
 bool Job::drop(std::chrono::seconds untouched, const std::string& reason) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (state_.state != "receiving" || now_() - touched_ < untouched) return false;
+  if (!waits_locked() || untouched_locked() < untouched) return false;
   end_locked("cancelled", reason);
   return true;
 }
 
-void Job::skip() {
+void Job::skip(const std::string& name, const std::string& reason) {
   const std::lock_guard<std::mutex> lock(mutex_);
   ++state_.skipped;
+  if (state_.skipped_images.size() < kMostSkippedNamed) {
+    state_.skipped_images.push_back({name, reason});
+  }
 }
 
-bool Job::start() {
+bool Job::start_review() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (state_.state != "receiving" || state_.received == 0) return false;
+  state_.state = "reviewing";
+  return true;
+}
+
+bool Job::start(const std::vector<std::size_t>& without) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!waits_locked()) return false;
+  without_.assign(state_.received, false);
+  for (const std::size_t i : without) {
+    if (i < without_.size()) without_[i] = true;
+  }
+  state_.left_out = static_cast<std::size_t>(std::count(without_.begin(), without_.end(), true));
+  if (state_.left_out == state_.received) {
+    state_.left_out = 0;
+    return false;
+  }
   state_.state = "learning";
   return true;
 }
@@ -98,7 +134,8 @@ void Job::put_off() {
     end_locked("cancelled", "");  // meanwhile
     return;
   }
-  state_.state = "receiving";
+  state_.state = state_.review ? "questions" : "receiving";
+  state_.left_out = 0;
   touched_ = now_();
 }
 
@@ -115,8 +152,8 @@ void Job::cancel() {
   stop_ = true;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (ended_locked()) return;
-  // One that is learning ends when it notices; until then its features are in use.
-  if (state_.state == "learning") return;
+  // One that is at work ends when it notices; until then its features are in use.
+  if (!waits_locked()) return;
   end_locked("cancelled", "");
 }
 
@@ -132,17 +169,65 @@ void Job::end_locked(const std::string& state, const std::string& error) {
   if (state == "done") state_.progress = 1;
   set_.reset();
   images_.reset();
+  named_ = {};
 }
 
-std::optional<std::string> Job::learn(LiveMemory& live, Compute& compute) {
-  const auto progress = [this](double done) {
+Progress Job::follow() {
+  return [this](double done) {
     const std::lock_guard<std::mutex> lock(mutex_);
     state_.progress = std::max(state_.progress, std::min(done, 1.0));
     return !stop_;
   };
+}
+
+void Job::review(const LiveMemory& live, Compute& compute) {
   try {
     if (stop_) throw Error(Error::Kind::kCancelled, "stopped");
-    live.learn_batch(set_->view(), state().task, compute, progress, {who_, std::move(images_)});
+    LearnHow how;
+    how.task = state().task;
+    how.p = kBatchRatio;
+    how.progress = follow();
+    const auto memory = live.memory();
+    const TrainingSet set = set_->view();
+    const FoldScores folds = score_task(*memory, set, how, compute);
+    how.progress = {};
+    std::vector<ImageLook> looks;
+    for (const JobImage& image : named_) looks.push_back(image.look);
+    auto review = std::make_shared<const Review>(
+        review_images(*memory, set, looks, folds, how, kReviewedRate, compute));
+    if (stop_) throw Error(Error::Kind::kCancelled, "stopped");
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const StrangeImage& image : review->strangest) {
+      state_.strangest_names.push_back(named_[image.image].name);
+    }
+    state_.review = std::move(review);
+    state_.state = "questions";
+    state_.progress = 0;
+    touched_ = now_();
+  } catch (const Error& error) {
+    const bool cancelled = error.kind() == Error::Kind::kCancelled;
+    end(cancelled ? "cancelled" : "failed", cancelled ? "" : error.what());
+  } catch (const std::exception& error) {
+    end("failed", error.what());
+  }
+}
+
+// The set without those that are not to be learned.
+void Job::leave_out() {
+  if (std::find(without_.begin(), without_.end(), true) == without_.end()) return;
+  auto kept = std::make_unique<TrainingSetBuilder>(dimension_, kFeaturesInMemory, room_);
+  for (std::size_t i = 0; i < without_.size(); ++i) {
+    if (!without_[i]) kept->add(set_->patches(i));
+  }
+  set_ = std::move(kept);
+  if (images_) images_->leave_out(without_);
+}
+
+std::optional<std::string> Job::learn(LiveMemory& live, Compute& compute) {
+  try {
+    if (stop_) throw Error(Error::Kind::kCancelled, "stopped");
+    leave_out();
+    live.learn_batch(set_->view(), state().task, compute, follow(), {who_, std::move(images_)});
     end("done", "");
   } catch (const Error& error) {
     const bool cancelled = error.kind() == Error::Kind::kCancelled;
@@ -177,6 +262,11 @@ std::size_t Jobs::count(std::string_view state) const {
       jobs_.begin(), jobs_.end(), [&](const auto& job) { return job->state().state == state; }));
 }
 
+// Those that hold images and are not to be learned yet.
+std::size_t Jobs::open() const {
+  return count("receiving") + count("reviewing") + count("questions");
+}
+
 bool Jobs::make_place() {
   const auto longest = std::max_element(
       jobs_.begin(), jobs_.end(),
@@ -189,7 +279,7 @@ bool Jobs::make_place() {
 
 std::shared_ptr<Job> Jobs::create(const std::string& task, std::size_t dimension) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (count("receiving") >= limits_.receiving && !make_place()) return nullptr;
+  if (open() >= limits_.receiving && !make_place()) return nullptr;
   jobs_.push_back(std::make_shared<Job>(next_++, task, dimension, room_, now_));
   if (jobs_.size() > kMostJobs) {
     const auto oldest =
@@ -199,11 +289,11 @@ std::shared_ptr<Job> Jobs::create(const std::string& task, std::size_t dimension
   return jobs_.back();
 }
 
-Jobs::Start Jobs::start(Job& job) {
+Jobs::Start Jobs::start(Job& job, const std::vector<std::size_t>& without) {
   const std::lock_guard<std::mutex> lock(mutex_);
   job.touch();
   if (count("learning") >= limits_.waiting && job.untouched()) return Start::kFull;
-  return job.start() ? Start::kStarted : Start::kNothingToLearn;
+  return job.start(without) ? Start::kStarted : Start::kNothingToLearn;
 }
 
 void Jobs::forget() {
@@ -225,7 +315,10 @@ std::shared_ptr<Job> Jobs::find(std::uint64_t id) const {
 std::vector<JobState> Jobs::list() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::vector<JobState> states;
-  for (auto job = jobs_.rbegin(); job != jobs_.rend(); ++job) states.push_back((*job)->state());
+  for (auto job = jobs_.rbegin(); job != jobs_.rend(); ++job) {
+    states.push_back((*job)->state());
+    states.back().review.reset();
+  }
   return states;
 }
 

@@ -15,7 +15,9 @@
 #include <string_view>
 #include <vector>
 
+#include "contcore/review.h"
 #include "contcore/vectors.h"
+#include "detector/image_look.h"
 #include "detector/learning.h"
 #include "serve/live_memory.h"
 
@@ -24,9 +26,18 @@ namespace contcore {
 struct JobState {
   std::uint64_t id = 0;
   std::string task;
-  std::string state;  ///< receiving, learning, done, cancelled, failed
+  std::string state;  ///< receiving, reviewing, questions, learning, done, cancelled, failed
   std::size_t received = 0;
   std::size_t skipped = 0;
+  /// Those that could not be used, by the client's names: at most a hundred.
+  struct Skipped {
+    std::string name;
+    std::string reason;
+  };
+  std::vector<Skipped> skipped_images;
+  std::size_t left_out = 0;                  ///< of the received: not to be learned
+  std::shared_ptr<const Review> review;      ///< none before there is one
+  std::vector<std::string> strangest_names;  ///< of its strangest images
   double progress = 0;
   std::string error;
   std::string created;
@@ -46,6 +57,12 @@ struct JobLimits {
   std::chrono::seconds forgotten{300};       ///< untouched so long, it ends
 };
 
+/// What a job keeps of an image beside its patches.
+struct JobImage {
+  std::string name;  ///< the client's
+  ImageLook look;
+};
+
 using JobClock = std::function<std::chrono::steady_clock::time_point()>;
 
 /// Features arrive from several threads; learning is for one.
@@ -60,26 +77,35 @@ class Job {
 
   JobState state() const;
 
-  /// An image's patches. False when the job does not receive any more, or
+  /// An image's patches; returns its number. Nothing when the job does not receive any more, or
   /// has as many as it may. Throws Error (kInput) when there is no room for them: the job has then
   /// failed, and all that it had is free.
-  bool take(const Patches& patches, std::span<const std::uint8_t> image = {});
-  void skip();
+  /// `bytes` are the image as it came.
+  std::optional<std::size_t> take(const Patches& patches, JobImage image = {},
+                                  std::span<const std::uint8_t> bytes = {});
+  /// One that could not be used.
+  void skip(const std::string& name = "", const std::string& reason = "");
   /// Its client is still there.
   void touch();
 
-  /// From receiving to learning; false if it is not receiving or has nothing to learn from. See
-  /// Jobs::start().
-  bool start();
-  /// Back to receiving: there was no room for it.
+  /// From receiving to reviewing; false if it is not receiving or has nothing to look at.
+  bool start_review();
+  /// From receiving or from questions to learning, without some of its images; false if it is in
+  /// neither state or has nothing to learn from. See Jobs::start().
+  bool start(const std::vector<std::size_t>& without = {});
+  /// Back to what it was before: there was no room for it.
   void put_off();
   /// Ends it if it has not ended; what is learning stops soon.
   void cancel();
-  /// How long nothing has come for it; nothing if it does not receive.
+  /// How long nothing has come for it, a tenth of that while a person looks at a review; nothing if
+  /// it does not receive.
   std::optional<std::chrono::steady_clock::duration> untouched() const;
   /// Cancels it if nothing has come for so long, and keeps the reason. Whether it did.
   bool drop(std::chrono::seconds untouched, const std::string& reason);
   bool ended() const;
+
+  /// Looks at its images, and has a review then. Does not throw.
+  void review(const LiveMemory& live, Compute& compute);
 
   /// Learns into the memory, if the job is still to be learned. Does not throw. Returns why the
   /// disk did not take it, if that is why it failed.
@@ -89,14 +115,22 @@ class Job {
   void end(const std::string& state, const std::string& error);
   void end_locked(const std::string& state, const std::string& error);
   bool ended_locked() const;
+  bool waits_locked() const;
+  std::chrono::steady_clock::duration untouched_locked() const;
+  Progress follow();
+  void leave_out();
 
   const JobClock now_;
+  const std::size_t dimension_;
+  const std::shared_ptr<FeatureRoom> room_;
   mutable std::mutex mutex_;
   JobState state_;
   std::atomic<bool> stop_ = false;
   std::unique_ptr<TrainingSetBuilder> set_;
   std::string who_;
   std::unique_ptr<LessonImagesWriter> images_;
+  std::vector<JobImage> named_;  // as many as the set has
+  std::vector<bool> without_;    // of these
   std::chrono::steady_clock::time_point touched_;
 };
 
@@ -110,15 +144,16 @@ class Jobs {
   std::shared_ptr<Job> create(const std::string& task, std::size_t dimension);
   /// From receiving to learning. kFull: too many wait already, and the job stays as it is.
   enum class Start { kStarted, kNothingToLearn, kFull };
-  Start start(Job& job);
+  Start start(Job& job, const std::vector<std::size_t>& without = {});
   /// Ends those whose clients have not come back. To be called every so often.
   void forget();
   std::shared_ptr<Job> find(std::uint64_t id) const;
-  std::vector<JobState> list() const;  ///< newest first
+  std::vector<JobState> list() const;  ///< newest first, without their reviews
   const FeatureRoom& room() const { return *room_; }
 
  private:
   std::size_t count(std::string_view state) const;
+  std::size_t open() const;
   bool make_place();
 
   const JobLimits limits_;

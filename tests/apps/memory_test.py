@@ -530,6 +530,74 @@ class MemoryTest(unittest.TestCase):
                 self.assertTrue(r["y"] <= 26 <= r["y"] + r["height"], r)
                 self.assertIn(" px at (", s["reason"])
 
+    # ---- what is asked before
+
+    def kinds(self, done):
+        return [remark["kind"] for remark in json.loads(done.stdout)["review"]["remarks"]]
+
+    def test_strangers_are_reported_before_anything_is_learned(self):
+        folder = os.path.join(self.folder, "mixed")
+        shutil.copytree(self.images(0), folder)
+        for i in range(4):  # each another defect: one that all have is no stranger
+            pixels = product(0, 400 + i)
+            pixels[10 + 8 * i : 26 + 8 * i, 8 + 9 * i : 24 + 9 * i] = numpy.eye(4, 3)[i] * 250
+            write_image(os.path.join(folder, "odd%d.ppm" % i), pixels)
+        done = self.fail_with(
+            3, ["unlike the others", "odd", "--strict was given"],
+            "learn", self.memory, folder, "--task", "a", "--strict", "--ratio", "0.2", *SMALL,
+        )  # fmt: skip
+        self.assertFalse(os.path.exists(self.memory))
+        self.assertIn(self.memory + ".review.png", done.stderr)
+        with open(self.memory + ".review.png", "rb") as file:
+            self.assertTrue(file.read().startswith(b"\x89PNG"))
+        os.remove(self.memory + ".review.png")
+        sheet = os.path.join(self.folder, "sheet.png")
+        done = self.succeed("learn", self.memory, folder, "--task", "a", "--json", "--review", sheet, "--ratio", "0.2", *SMALL)
+        said = json.loads(done.stdout)
+        strangest = [os.path.basename(image["image"]) for image in said["review"]["strangest"]]
+        self.assertEqual({name[:3] for name in strangest[:4]}, {"odd"})
+        self.assertEqual(said["learned"], 34)
+        self.assertTrue(os.path.exists(sheet))
+        self.assertFalse(os.path.exists(self.memory + ".review.png"))
+
+    def test_a_good_set_is_not_questioned_and_the_same_again_is(self):
+        done = self.succeed("learn", self.memory, self.images(0), "--task", "a", "--json", *SMALL)
+        self.assertEqual(self.kinds(done), [])
+        self.assertFalse(os.path.exists(self.memory + ".review.png"))
+        with open(self.memory, "rb") as file:
+            before = file.read()
+        for how in [[], ["--online"]]:
+            self.fail_with(
+                3, ["all 30 images were learned before"],
+                "learn", self.memory, self.images(0), "--task", "a", "--strict", *how,
+            )  # fmt: skip
+        with open(self.memory, "rb") as file:
+            self.assertEqual(file.read(), before)
+
+    def test_another_product_is_noticed(self):
+        self.succeed("learn", self.memory, self.images(0), "--task", "a", *SMALL)
+        self.fail_with(
+            3, ["unlike what 'a' has learned"], "learn", self.memory, self.images(1), "--task", "a", "--strict"
+        )  # fmt: skip
+        self.succeed("learn", self.memory, self.images(1), "--task", "b")
+        some = [os.path.join(self.images(1, "test_good"), name) for name in os.listdir(self.images(1, "test_good"))]
+        done = self.succeed("learn", self.memory, *some, "--task", "a", "--json", "--online")
+        self.assertIn("product", self.kinds(done))
+        self.assertIn("'b'", done.stderr)
+
+    def test_of_a_data_set_only_the_good_images_are_learned(self):
+        root = os.path.join(self.folder, "part")
+        shutil.copytree(self.images(0), os.path.join(root, "train", "good"))
+        shutil.copytree(self.images(0, "test_bad"), os.path.join(root, "test", "crack"))
+        shutil.copytree(self.images(0, "test_bad"), os.path.join(root, "ground_truth", "crack"))
+        open(os.path.join(root, "train", "good", "phone.HEIC"), "w").close()
+        self.fail_with(3, ["crack", "4 masks"], "learn", self.memory, root, "--task", "a", "--strict", *SMALL)
+        self.assertFalse(os.path.exists(self.memory))
+        done = self.succeed("learn", self.memory, root, "--task", "a", "--json", *SMALL)
+        self.assertEqual(json.loads(done.stdout)["learned"], 30)
+        self.assertEqual(self.kinds(done), ["split", "unread"])
+        self.assertIn("phone.HEIC", done.stderr)
+
     # ---- what may go wrong
 
     def test_a_corrupt_image_is_left_out(self):

@@ -105,11 +105,15 @@ class Service:
     def __init__(self, polls=2):
         self.polls = polls
         self.received = 0
+        self.one_by_one = 0
         self.learned = False
         self.state = "receiving"
+        self.remarks = []
 
     def job(self):
+        review = {"images": self.received, "scored": self.received, "remarks": self.remarks, "strangest": []}
         return {
+            "review": review if self.state == "questions" else None,
             "id": "3",
             "task": "bottle",
             "state": self.state,
@@ -120,6 +124,7 @@ class Service:
         }
 
     def __call__(self, method, path, body):
+        path = path.split("?")[0]
         if path == "/v1/tasks":
             return 200, {"tasks": [TASK] if self.learned else []}
         if path == "/v1/status":
@@ -131,6 +136,9 @@ class Service:
                 return problem(422, "Not an image", "no PNG, JPEG or the like")
             self.received += 1
             return 200, self.job()
+        if path == "/v1/jobs/3/review":
+            self.state = "questions"
+            return 202, self.job()
         if path == "/v1/jobs/3/start":
             self.state = "learning"
             return 202, self.job()
@@ -146,6 +154,7 @@ class Service:
             if body.startswith(b"bad"):
                 return problem(422, "Not an image", "no PNG, JPEG or the like")
             self.received += 1
+            self.one_by_one += 1
             self.learned = True
             return 201, {"task": TASK}
         return problem(404, "Not found", "no such route")
@@ -434,8 +443,9 @@ class RemoteTest(unittest.TestCase):
         self.assertEqual(asked[0], ("GET", "/v1/tasks"))
         self.assertEqual(asked[1], ("POST", "/v1/jobs"))
         self.assertEqual(json.loads(self.stub.seen[1][3]), {"task": "bottle"})
-        self.assertEqual(asked[2:5], [("POST", "/v1/jobs/3/images")] * 3)
-        self.assertEqual(asked[5], ("POST", "/v1/jobs/3/start"))
+        self.assertEqual([path.split("?")[0] for _, path in asked[2:5]], ["/v1/jobs/3/images"] * 3)
+        self.assertEqual(asked[5], ("POST", "/v1/jobs/3/review"))
+        self.assertEqual(asked[7], ("POST", "/v1/jobs/3/start"))
         self.assertEqual([body for *_, body in self.stub.seen[2:5]], [b"1.png", b"2.png", b"3.png"])
         self.assertNotIn("DELETE", [method for method, _ in asked])
 
@@ -465,6 +475,29 @@ class RemoteTest(unittest.TestCase):
         )  # fmt: skip
         self.assertEqual(self.stub.asked()[-1], ("DELETE", "/v1/jobs/3"))
         self.assertNotIn(("POST", "/v1/jobs/3/start"), self.stub.asked())
+
+    def test_what_the_service_asks_is_said_before_anything_is_learned(self):
+        service = Service()
+        service.remarks = [{"kind": "strangers", "text": "1 of 2 images is odd\x1b[2J", "images": [1, 99, -1, "x"]}]
+        url = self.serve(service)
+        self.image("0.png", b"bad")
+        self.image("1.png")
+        odd = self.image("2.png")
+        self.image("3.png", b"")
+        done = self.succeed("learn", "--server", url, self.folder, "--task", "bottle", "--json")
+        self.assertIn("review: 1 of 2 images is odd [2J", done.stderr)
+        self.assertIn("2.png", done.stderr)
+        said = json.loads(done.stdout)
+        self.assertEqual(said["review"]["remarks"][0]["images"], [odd])
+        self.assertEqual(len(said["skipped"]), 2, "a broken and an empty file leave the others")
+        service.state, service.received = "receiving", 0
+        os.remove(os.path.join(self.folder, "0.png"))
+        os.remove(os.path.join(self.folder, "3.png"))
+        self.fail_with(
+            3, ["is odd", "1 remark, and --strict was given", "job 3 was cancelled"],
+            "learn", "--server", url, self.folder, "--task", "bottle", "--strict",
+        )  # fmt: skip
+        self.assertEqual([path for _, path in self.stub.asked()].count("/v1/jobs/3/start"), 1)
 
     def test_a_job_that_fails(self):
         service = Service(polls=1000)
@@ -500,7 +533,7 @@ class RemoteTest(unittest.TestCase):
     def test_ctrl_c_cancels_the_job(self):
         url = self.serve(Service(polls=100000))
         self.image()
-        said = self.interrupt_at([("GET", "/v1/jobs/3")], url)
+        said = self.interrupt_at([("POST", "/v1/jobs/3/start"), ("GET", "/v1/jobs/3")], url)
         self.assertIn("job 3 was cancelled", said)
         self.assertEqual(self.stub.asked()[-1], ("DELETE", "/v1/jobs/3"))
 
@@ -509,14 +542,14 @@ class RemoteTest(unittest.TestCase):
         go_on = threading.Event()
 
         def answer(method, path, body):
-            if path.endswith("/images"):
+            if path.split("?")[0].endswith("/images"):
                 go_on.wait(60)
             return service(method, path, body)
 
         url = self.serve(answer)
         self.image()
         start = time.monotonic()
-        said = self.interrupt_at([("POST", "/v1/jobs/3/images")], url)
+        said = self.interrupt_at([("POST", "/v1/jobs/3/images?name=a.png")], url)
         go_on.set()
         self.assertLess(time.monotonic() - start, 30)
         self.assertIn("job 3 was cancelled", said)
@@ -526,7 +559,7 @@ class RemoteTest(unittest.TestCase):
         go_on = threading.Event()
 
         def answer(method, path, body):
-            if service.received == 1 and path.endswith("/images"):
+            if service.one_by_one == 1 and path.endswith("/images"):
                 go_on.wait(60)
             return service(method, path, body)
 
@@ -551,13 +584,18 @@ class RemoteTest(unittest.TestCase):
         self.assertEqual(said["learned"], 3)
         self.assertEqual(len(said["skipped"]), 1)
         self.assertIn("left out: ", done.stderr)
-        self.assertEqual(self.stub.asked()[1:5], [("POST", "/v1/tasks/../images")] * 4)
+        # Looked at as a job that learns nothing, then one after the other.
+        asked = self.stub.asked()
+        self.assertIn(("POST", "/v1/jobs/3/review"), asked)
+        self.assertNotIn(("POST", "/v1/jobs/3/start"), asked)
+        looked = asked.index(("DELETE", "/v1/jobs/3"))
+        self.assertEqual(asked[looked + 1 : looked + 5], [("POST", "/v1/tasks/../images")] * 4)
 
     def test_online_says_what_stays_when_it_ends_early(self):
         service = Service()
 
         def answer(method, path, body):
-            if service.received == 1 and path.endswith("/images"):
+            if service.one_by_one == 1 and path.endswith("/images"):
                 return problem(503, "Learning is stopped", "the disk is full")
             return service(method, path, body)
 

@@ -1404,6 +1404,60 @@ class CrowdTest(ServiceTest):
         self.assertEqual(service.tasks() == before, ended["state"] == "cancelled")
         self.assertEqual(service.good("DELETE", "/v1/jobs/" + job), ended)
 
+    def test_a_job_is_reviewed_before_it_learns(self):
+        service = self.start_learned()
+        before = service.tasks()
+        job = "/v1/jobs/" + service.good("POST", "/v1/jobs", {"task": "p2"})["id"]
+        self.assertEqual(service.ask("POST", job + "/review").status, 409, "nothing to look at")
+        for i in range(30):
+            image = picture(2, i, defect=i in (4, 9))
+            said = service.good("POST", job + "/images", image, name="%d.png" % i)
+            self.assertEqual(said["image"], i)
+        for body, name, status in [(b"no image", "broken.png", 422), (b"", "empty.png", 400)]:
+            reply = service.ask("POST", job + "/images", body, name=name)
+            self.assertEqual(reply.status, status, reply)
+        said = service.good("POST", job + "/review")
+        self.assertIn(said["state"], ("reviewing", "questions"))
+        said = service.follow(said["id"])
+        self.assertEqual(said["state"], "questions")
+        self.assertEqual([image["name"] for image in said["skipped_images"]], ["broken.png", "empty.png"])
+        review = said["review"]
+        self.assertEqual((review["images"], review["scored"]), (30, 30))
+        self.assertEqual({image["name"] for image in review["strangest"][:2]}, {"4.png", "9.png"})
+        strangers = next(remark for remark in review["remarks"] if remark["kind"] == "strangers")
+        self.assertLessEqual({4, 9}, set(strangers["images"]))
+        self.assertEqual(service.tasks(), before, "nothing is learned yet")
+        self.assertIsNone(service.good("GET", "/v1/jobs")["jobs"][0]["review"])
+        self.assertEqual(service.ask("POST", job + "/images", picture(2, 40)).status, 409)
+        self.assertEqual(service.ask("POST", job + "/review").status, 409)
+        for without in [[30], [-1], ["4"], [1.5], 4]:
+            reply = service.ask("POST", job + "/start", {"without": without})
+            self.assertEqual(reply.status, 400, without)
+        self.assertEqual(service.ask("POST", job + "/start", {"without": list(range(30))}).status, 409)
+        service.good("POST", job + "/start", {"without": [9, 4, 4]})
+        said = service.follow(said["id"])
+        self.assertEqual((said["state"], said["left_out"]), ("done", 2))
+        self.assertEqual(service.tasks()["p2"]["images"], 28)
+        # Those that were left out are still called defects.
+        for i in (4, 9):
+            seen = service.good("POST", "/v1/inspections", picture(2, i, defect=True), task="p2")
+            self.assertEqual(seen["verdict"], "defect")
+
+    def test_a_good_word_far_above_the_threshold_is_asked_for_again(self):
+        service = self.start_learned()
+        seen = service.good("POST", "/v1/inspections", picture(0, 3, defect=True), task="p0")
+        self.assertGreater(seen["score"], 1.1 * seen["threshold"])
+        path = "/v1/inspections/%d/feedback" % seen["id"]
+        images = service.tasks()["p0"]["images"]
+        for body in [{"label": "good"}, {"label": "good", "confirm": False}, {"label": "good", "confirm": "yes"}]:
+            reply = service.ask("POST", path, body)
+            self.assertEqual(reply.status, 409, reply)
+            self.assertIs(reply.json()["confirm"], True)
+        self.assertEqual(service.tasks()["p0"]["images"], images)
+        said = service.good("POST", path, {"label": "good", "confirm": True})
+        self.assertTrue(said["learned"])
+        self.assertEqual(service.tasks()["p0"]["images"], images + 1)
+
     def test_rate_is_kept(self):
         service = self.start_learned("--rate", "20")
         begin = time.monotonic()

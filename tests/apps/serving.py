@@ -458,7 +458,7 @@ class Service:
         end = time.monotonic() + 4 * PATIENCE
         while time.monotonic() < end:
             said = self.good("GET", "/v1/jobs/%s" % job)
-            if said["state"] not in ("receiving", "learning"):
+            if said["state"] not in ("receiving", "reviewing", "learning"):
                 return said
             time.sleep(0.02)
         raise AssertionError("the job does not end: %s" % said)

@@ -321,7 +321,7 @@ TEST(Learning, ScoresAreOfTheVectorsThereWere) {
   TrainingSetBuilder one(MadeImages::kWide, 1 << 24);
   one.add(images.next());
   const std::vector<ImageScores> scores =
-      fold_scores(memory, one.view(), hashes_of(one.view(), compute), wood(0.5), compute);
+      fold_scores(memory, one.view(), wood(0.5), compute).scores;
   ASSERT_EQ(scores.size(), 1u);
   EXPECT_EQ(scores[0].vectors, memory.size());
 }
