@@ -19,7 +19,7 @@ END = "<!-- end of include graph -->\n"
 PUBLIC = {
     "base": ["compute", "error", "npy", "progress", "threads", "vectors"],
     "coreset": ["compare", "distance", "greedy", "nearest", "samplers"],
-    "memory": ["memory"],
+    "memory": ["history", "memory"],
     "image": ["image", "score"],
     "backbone": ["backbone", "embedding"],
     "detector": ["detector", "extractor", "defects", "review", "verdict"],

@@ -131,6 +131,7 @@ class Api {
   Forgotten take_back(const Forget& what, Compute& compute);
   void change_memory(const std::function<void()>& change);
   void follow_lessons();
+  void rename_pins(const std::string& from, const std::string& to);
   void show_defect(const StoredInspection& row, const std::optional<DefectBox>& region,
                    const std::string& who, Compute& compute);
   void note_good(std::int64_t id, const std::string& time);

@@ -2,7 +2,9 @@
 // names. Out: what the memory has been taught. Refuses what is not there, or not exact any more.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
+#include <set>
 #include <utility>
 
 #include "contcore/error.h"
@@ -121,6 +123,14 @@ Forgotten Api::take_back(const Forget& what, Compute& compute) {
   }
   Forgotten done;
   change_memory([&] { done = live_.forget(what, compute); });
+  std::set<std::string> tasks;
+  for (const TaughtLesson& lesson : live_.lessons()) {
+    const auto& gone = done.lessons;
+    if (std::binary_search(gone.begin(), gone.end(), lesson.id)) tasks.insert(lesson.task);
+  }
+  for (const std::string& task : tasks) {
+    if (live_.memory()->find_task(task)) promises_.begin_anew(task);
+  }
   metrics_.counter("contcore_lessons_taken_back_total", "Lessons that were taken back")
       .add(done.lessons.size());
   return done;
@@ -192,6 +202,7 @@ HttpResponse Api::restore(const HttpRequest& /*request*/, const Params& params, 
     throw Refusal{error.kind() == Error::Kind::kUsage ? 404 : 409, error.what()};
   }
   change_memory([&] { live_.restore(version, compute); });
+  for (const TaskRecord& task : live_.memory()->tasks()) promises_.begin_anew(task.name);
   return versions(HttpRequest{}, {}, compute);
 }
 
@@ -212,6 +223,7 @@ HttpResponse Api::rename_task(const HttpRequest& request, const Params& params, 
     }
     take(lesson, {}, compute);
     store_.rename_task(lesson.task, lesson.rename_to);
+    rename_pins(lesson.task, lesson.rename_to);
     promises_.begin_anew(lesson.rename_to);
   }
   const auto memory = live_.memory();

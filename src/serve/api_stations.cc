@@ -57,6 +57,21 @@ std::string Api::product_of(const std::string& station, const std::string& task)
   return pin.empty() ? task : pin;
 }
 
+// Stations that are for a task are for it under its new name.
+void Api::rename_pins(const std::string& from, const std::string& to) {
+  std::map<std::string, std::string> pins;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (auto& [station, task] : pins_) {
+      if (task == from) task = to;
+    }
+    pins = pins_;
+  }
+  for (const auto& [station, task] : pins) {
+    if (task == to) store_.set(std::string(kPin) + station, to);
+  }
+}
+
 HttpResponse Api::stations(const HttpRequest& /*request*/, const Params& /*params*/,
                            Compute& /*compute*/) {
   const std::string since = shift_start(options_.shifts, std::chrono::system_clock::now());

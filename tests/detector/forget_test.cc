@@ -125,7 +125,7 @@ using Kind = Step::Kind;
 // A, B, C, without B: also where the memory was too small for all, batch and online, by both rules.
 TEST_F(ForgetTest, IsWhatItWouldHaveBeen) {
   for (const Kind kind : {Kind::kBatch, Kind::kOnline}) {
-    for (const std::size_t capacity : {40, 2000}) {
+    for (const std::size_t capacity : {40U, 2000U}) {
       for (const Consolidate& rule : {Consolidate{}, Consolidate::paper()}) {
         capacity_ = capacity;
         rule_ = rule;
@@ -221,7 +221,9 @@ TEST_F(ForgetTest, SaysWhereItIsNotExactAnyMore) {
   EXPECT_TRUE(now.memory().find_task("a"));
   // From here on it says so of those before, too.
   for (const TaughtLesson& lesson : now.lessons()) {
-    if (lesson.id <= 3) EXPECT_FALSE(lesson.exact) << lesson.id;
+    if (lesson.id <= 3) {
+      EXPECT_FALSE(lesson.exact) << lesson.id;
+    }
     EXPECT_EQ(lesson.taken, lesson.id != 2) << lesson.id;
   }
 }
