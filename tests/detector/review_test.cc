@@ -346,8 +346,8 @@ TEST(Review, ASheetShowsEachPicture) {
   std::size_t green = 0;
   std::size_t red = 0;
   for (std::size_t i = 0; i < sheet.rgb.size(); i += 3) {
-    green += sheet.rgb[i] == 9 && sheet.rgb[i + 1] == 200 ? 1 : 0;
-    red += sheet.rgb[i] == 214 && sheet.rgb[i + 1] == 48 ? 1 : 0;
+    green += sheet.rgb[i] == 9 && sheet.rgb[i + 1] == 200 ? 1U : 0U;
+    red += sheet.rgb[i] == 214 && sheet.rgb[i + 1] == 48 ? 1U : 0U;
   }
   EXPECT_EQ(green, 7U * 256 * 256);
   EXPECT_EQ(red, 4U * 4 * 260);
@@ -504,7 +504,7 @@ TEST_F(ReviewByDetector, ComesBeforeAnythingIsLearnedAndCanRefuse) {
       ++told;
       EXPECT_EQ(detector.memory().size(), 0U);
       std::size_t defects = 0;
-      for (std::size_t i = 0; i < 4; ++i) defects += review.strangest[i].image > 16 ? 1 : 0;
+      for (std::size_t i = 0; i < 4; ++i) defects += review.strangest[i].image > 16 ? 1U : 0U;
       EXPECT_EQ(defects, 4U) << "numbers are those of the files, the broken one counted";
       throw Error(Error::Kind::kInput, "no");
     };
