@@ -37,9 +37,9 @@ _contcore() {
       commands="learn inspect info merge shrink lessons forget versions rename evaluate analyze backbone sample nearest serve demo help"
       options="-h --help -V --version" ;;
     "learn")
-      options="-h --help --server --task --online --ratio --defects --masks --strict --memory-limit --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size --threads --json" ;;
+      options="-h --help --server --task --online --ratio --defects --masks --review --strict --memory-limit --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size --threads --json" ;;
     "inspect")
-      options="-h --help --server --heatmaps --maps --task --false-alarms --use --backbone --threads --json" ;;
+      options="-h --help --server --heatmaps --maps --task --false-alarms --strangers --use --backbone --threads --json" ;;
     "info")
       options="-h --help --false-alarms --json" ;;
     "merge")
@@ -79,7 +79,7 @@ _contcore() {
     "nearest")
       options="-h --help --k --out --indices --threads --json" ;;
     "serve")
-      options="-h --help --address --port --tokens --watch --station --shifts --false-alarms --queue --rate --max-body --keep-inspections --keep-images --threads --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size" ;;
+      options="-h --help --address --port --tokens --watch --station --shifts --false-alarms --strangers --queue --rate --max-body --keep-inspections --keep-images --threads --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size" ;;
     "demo")
       options="-h --help --report --backbone --threads" ;;
     "help")
@@ -97,6 +97,10 @@ _contcore() {
     "learn --masks")
       compopt -o filenames 2>/dev/null
       mapfile -t COMPREPLY < <(compgen -d -- "$word")
+      return 0 ;;
+    "learn --review")
+      compopt -o filenames 2>/dev/null
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return 0 ;;
     "learn --memory-limit")
       return 0 ;;
@@ -146,6 +150,8 @@ _contcore() {
     "inspect --task")
       return 0 ;;
     "inspect --false-alarms")
+      return 0 ;;
+    "inspect --strangers")
       return 0 ;;
     "inspect --use")
       return 0 ;;
@@ -434,6 +440,8 @@ _contcore() {
     "serve --shifts")
       return 0 ;;
     "serve --false-alarms")
+      return 0 ;;
+    "serve --strangers")
       return 0 ;;
     "serve --queue")
       return 0 ;;
