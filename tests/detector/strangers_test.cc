@@ -73,7 +73,7 @@ TEST_F(StrangersTest, EmptyFramesAndOtherProductsAreUnknown) {
 // is and however strange it makes the image.
 TEST_F(StrangersTest, ADefectIsADefect) {
   learn("gear", 12);
-  for (const std::size_t part : {8, 5, 4}) {
+  for (const std::size_t part : {8U, 5U, 4U}) {
     Image image = product("gear", 200);
     for (std::size_t y = 0; y < image.height / part; ++y) {
       for (std::size_t x = 0; x < image.width / part; ++x) {

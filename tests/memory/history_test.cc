@@ -67,7 +67,7 @@ class HistoryTest : public testing::Test {
   std::size_t files(const std::string& ending) const {
     std::size_t count = 0;
     for (const auto& entry : fs::directory_iterator(memory_ + ".versions")) {
-      count += entry.path().string().ends_with(ending) ? 1 : 0;
+      count += entry.path().string().ends_with(ending) ? 1U : 0U;
     }
     return count;
   }
@@ -186,7 +186,7 @@ TEST_F(HistoryTest, ADamagedListBeginsAnewAndNothingElseIsLost) {
          {whole.substr(0, at), whole.substr(0, at) + '\xff' + whole.substr(at + 1)}) {
       std::ofstream(path) << text;
       const History history(memory_, {});  // must not throw
-      anew += history.remark().empty() ? 0 : 1;
+      anew += history.remark().empty() ? 0U : 1U;
     }
   }
   EXPECT_GT(anew, whole.size() / 4);
