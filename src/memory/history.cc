@@ -113,16 +113,19 @@ std::optional<std::uint64_t> number_in(const std::string& name, std::string_view
   return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
 }
 
-// A second name for a file that is never changed, only replaced; a copy where there are none.
-void link_or_copy(const std::string& from, const std::string& to) {
+// A second name for a file that is never changed, only replaced; a copy where there are none. False
+// when the file is not there.
+bool link_or_copy(const std::string& from, const std::string& to) {
   file_system().unlink(to.c_str());
-  if (file_system().link(from.c_str(), to.c_str()) == 0) return;
+  if (file_system().link(from.c_str(), to.c_str()) == 0) return true;
+  if (errno == ENOENT) return false;
   if (errno == ENOSPC || errno == EIO || errno == EDQUOT) {
     refuse(to, fmt::format("cannot be written: {}", disk_reason(errno)));
   }
   const std::vector<std::uint8_t> bytes = read_whole(from, "a memory", std::size_t{1} << 40);
   const std::span<const std::byte> part = std::as_bytes(std::span(bytes));
   write_whole(to, {&part, 1});
+  return true;
 }
 
 }  // namespace
@@ -143,6 +146,10 @@ History::History(const std::string& memory, const HistoryLimits& limits)
     remark_ = fmt::format("{}: cannot be read, so the list of lessons begins anew ({})",
                           list_file(), error.what());
   }
+}
+
+History::~History() {
+  if (made_folder_) ::rmdir(folder_.c_str());
 }
 
 std::string History::list_file() const { return folder_ + "/lessons.json"; }
@@ -283,11 +290,12 @@ const KnownFile* History::version(std::uint64_t id) const {
 }
 
 // Whoever may not read the memory may not read this either: it holds images.
-void History::make_folder() const {
+void History::make_folder() {
   struct stat memory {};
   const mode_t mode = ::stat(memory_.c_str(), &memory) == 0 ? memory.st_mode & 0666U : 0600;
   const mode_t search = (mode & 0444U) >> 2U;
   if (::mkdir(folder_.c_str(), 0700) == 0) {
+    made_folder_ = true;
     ::chmod(folder_.c_str(), mode | search | 0700U);
     return;
   }
@@ -305,7 +313,7 @@ std::optional<KnownFile> History::keep_version() {
   if (std::any_of(versions_.begin(), versions_.end(), same)) return std::nullopt;
   KnownFile version = *current_;
   version.id = next_version_;
-  link_or_copy(memory_, file_of(version));
+  if (!link_or_copy(memory_, file_of(version))) return std::nullopt;
   version.bytes = bytes_at(file_of(version));
   return version;
 }

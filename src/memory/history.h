@@ -63,6 +63,10 @@ class History {
  public:
   /// Reads the list of the memory at this place, its links followed; it need not be there.
   History(const std::string& memory, const HistoryLimits& limits);
+  /// A folder that nothing was kept in goes.
+  ~History();
+  History(const History&) = delete;
+  History& operator=(const History&) = delete;
 
   bool is_kept() const { return limits_.versions > 0; }
   /// Why the list was begun anew; empty: it was not.
@@ -112,7 +116,7 @@ class History {
   void read_list();
   void write_list(const KnownFile& next) const;
   void insert(LessonEntry lesson);
-  void make_folder() const;
+  void make_folder();
   std::size_t keep_images(LessonId id, LessonImagesWriter& images) const;
   std::string list_file() const;
   std::optional<KnownFile> keep_version();
@@ -125,6 +129,7 @@ class History {
   std::string folder_;
   HistoryLimits limits_;
   std::string remark_;
+  bool made_folder_ = false;
   LessonId next_ = 1;
   std::uint64_t next_version_ = 1;
   std::uint64_t next_spool_ = 1;

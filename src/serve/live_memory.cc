@@ -71,7 +71,10 @@ void LiveMemory::open_journal(Compute& compute) {
   }
   for (const LessonEntry& lesson : history_.lessons()) {
     if (lesson.kind != "feedback" || !history_.has(lessons_, lesson.id)) continue;
-    replayed.good.emplace_back(lesson.inspection, lesson.time);
+    const bool is_known =
+        std::any_of(replayed.good.begin(), replayed.good.end(),
+                    [&](const auto& good) { return good.first == lesson.inspection; });
+    if (!is_known) replayed.good.emplace_back(lesson.inspection, lesson.time);
   }
   good_.insert(good_.end(), replayed.good.begin(), replayed.good.end());
   unsaved_ = opened.records.size();

@@ -644,7 +644,7 @@ class CompletionTest(CliTest):
         self.write("line 1.ccm", b"")
         os.mkdir(self.path("lines"))
         for words, offered in [
-            (["le"], ["learn"]),
+            (["lea"], ["learn"]),
             (["backbone", "f"], ["fetch"]),
             (["help", "insp"], ["inspect"]),
             (["inspect", "--heat"], ["--heatmaps"]),

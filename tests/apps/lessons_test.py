@@ -36,7 +36,7 @@ def content(path):
     return texts, tasks, {n: (e["dtype"], e["shape"], data[slice(*e["data_offsets"])]) for n, e in header.items()}
 
 
-class LessonsTest(ServiceTest):
+class Lessons(ServiceTest):
     def path(self, name):
         return os.path.join(self.folder, name)
 
@@ -69,8 +69,8 @@ class LessonsTest(ServiceTest):
     def listed(self, memory):
         return json.loads(self.run_well("lessons", memory, "--json").stdout)["lessons"]
 
-    # ---- the command
 
+class LessonsCommandTest(Lessons):
     def test_forgetting_is_exact(self):
         """Also where the memory is too small for all three tasks, batch and online."""
         small = ["--capacity", "60"]
@@ -153,7 +153,9 @@ class LessonsTest(ServiceTest):
         again = [json.loads(line)["score"] for line in self.run_well(*look).stdout.splitlines()]
         self.assertEqual(again, seen)
 
-    # ---- the service
+
+class LessonsServiceTest(Lessons):
+    """Part of serve_test.py, which checks that all that is documented happens."""
 
     def forget(self, service, **what):
         return service.good("POST", "/v1/lessons/forget", what)
@@ -305,7 +307,38 @@ class LessonsTest(ServiceTest):
         if KILLS >= 100:
             print("killed %d times, %d states" % (kills, len(sets)), file=sys.stderr)
 
+    def test_what_cannot_be_done_changes_nothing(self):
+        service = self.start_learned()
+        self.assertEqual(service.ask("GET", "/v1/lessons", limit=0).status, 400)
+        service.good("POST", "/v1/tasks/p0/images", picture(0, 600))
+        [online, found] = service.good("GET", "/v1/lessons")["lessons"]
+        self.assertEqual((found["kind"], found["exact"]), ("found", False))
+        self.assertEqual(service.ask("POST", "/v1/lessons/forget", {"lessons": [found["id"]]}).status, 409)
+        self.forget(service, lessons=[online["id"]])
+        version = service.good("GET", "/v1/versions")["versions"][-1]["id"]
+        kept = "%s.versions/%d.ccm" % (service.memory, version)
+        with open(kept, "rb") as file:
+            whole = file.read()
+        os.remove(kept)  # it may be another name of the memory itself
+        with open(kept, "wb") as file:
+            file.write(whole[:-1] + bytes([whole[-1] ^ 1]))
+        self.assertEqual(service.ask("POST", "/v1/versions/%d/restore" % version, {}).status, 409)
+        with open(kept, "wb") as file:
+            file.write(whole)
+        service.good("POST", "/v1/tasks/p0/images", picture(0, 601))
+        newest = service.good("GET", "/v1/lessons")["lessons"][0]["id"]
+        # Somebody puts another file in the memory's place.
+        other = self.path("other.ccm")
+        self.run_well("learn", other, self.images(2, 0, 4), "--task", "x", *serving.SMALL)
+        os.replace(other, service.memory)
+        before = service.tasks()
+        self.assertEqual(service.ask("POST", "/v1/lessons/forget", {"lessons": [newest]}).status, 503)
+        self.assertEqual(service.ask("POST", "/v1/versions/%d/restore" % version, {}).status, 503)
+        self.assertEqual(service.ask("PUT", "/v1/tasks/p0", {"name": "q"}).status, 503)
+        self.assertEqual(service.tasks(), before)
+        service.kill()
+
 
 if __name__ == "__main__":
     ServiceTest.command = os.path.abspath(sys.argv.pop(1))
-    loud.main(verbosity=2)
+    loud.main(verbosity=2, defaultTest="LessonsCommandTest")

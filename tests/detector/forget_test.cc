@@ -247,7 +247,8 @@ TEST_F(ForgetTest, GoesBackToAVersionAndForthAgain) {
   EXPECT_TRUE(lessons[0].taken);
   EXPECT_FALSE(lessons[1].taken);
   // The memory that was left is a version too.
-  restore(open("line.ccm").versions().back().id);
+  const std::uint64_t last = open("line.ccm").versions().back().id;
+  restore(last);
   EXPECT_EQ(bytes("line.ccm"), after[2]);
   restore(2);
   EXPECT_EQ(bytes("line.ccm"), after[1]);
