@@ -267,6 +267,14 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
                                 row.score, *row.threshold),
                     true};
     }
+    if (row.verdict == "unknown" && !confirmed) {
+      throw Refusal{
+          409,
+          fmt::format("it is like no known product: learned as good it is one of {}; send "
+                      "\"confirm\": true if it is",
+                      row.task),
+          true};
+    }
     Lesson lesson;
     lesson.task = row.task;
     lesson.image = kept->bytes;

@@ -213,9 +213,17 @@ class StoryTest(ServiceTest):
         listed = service.good("GET", "/v1/inspections", verdict="unknown")["inspections"]
         self.assertEqual([one["id"] for one in listed], [seen["id"]])
         self.assertIn('contcore_inspections_total{verdict="unknown"} 1', service.get("/metrics").body.decode())
+        # Learned by mistake it would be a product: asked for again; then it is known.
+        path = "/v1/inspections/%d/feedback" % seen["id"]
+        refused = service.ask("POST", path, {"label": "good"})
+        self.assertEqual((refused.status, refused.json()["confirm"]), (409, True), refused)
+        self.assertEqual(self.inspect(service, white)["verdict"], "unknown")
+        service.good("POST", path, {"label": "good", "confirm": True})
+        self.assertNotEqual(self.inspect(service, white)["verdict"], "unknown")
         service.stop()
         without = self.start_learned("--strangers", "0")
-        self.assertNotEqual(self.inspect(without, white)["verdict"], "unknown")
+        black = png(numpy.zeros_like(product(0, 0)))
+        self.assertNotEqual(self.inspect(without, black)["verdict"], "unknown")
 
     def check_empty(self, service):
         self.assertEqual(service.get("/health").json(), {"status": "ok"})
@@ -292,9 +300,10 @@ class StoryTest(ServiceTest):
                     self.assertEqual((said["width"], said["height"]), (SIDE, SIDE))
                     self.assertEqual((said["feedback"], said["feedback_time"]), ("", ""))
                     self.assertEqual((said["learned"], said["has_image"]), (False, True))
-                    self.assertEqual(said["verdict"] == "defect", said["score"] > said["threshold"])
+                    # Of eight by eight patches a defect may change so many that nothing known is left.
+                    self.assertEqual(said["verdict"] != "good", said["score"] > said["threshold"])
                     seen.append((said, image, defect))
-        right = sum(said["verdict"] == ("defect" if defect else "good") for said, _, defect in seen)
+        right = sum((said["verdict"] != "good") == defect for said, _, defect in seen)
         self.assertGreaterEqual(right, 22, [(s["verdict"], s["score"], d) for s, _, d in seen])
         ids = [said["id"] for said, _, _ in seen]
         self.assertEqual(ids, sorted(set(ids)))
@@ -309,7 +318,7 @@ class StoryTest(ServiceTest):
             outline = serving.read_png(service.get(path + "/outline").body)
             self.assertEqual(heat.shape, (SIDE, SIDE, 4))
             self.assertEqual(outline.shape, (SIDE, SIDE, 4))
-            self.assertEqual(bool(outline[:, :, 3].any()), said["verdict"] == "defect")
+            self.assertEqual(bool(outline[:, :, 3].any()), said["verdict"] != "good")
             if defect and said["verdict"] == "defect":
                 alpha = heat[:, :, 3].astype(int)
                 self.assertGreater(alpha.max(), 0)
@@ -2168,7 +2177,7 @@ class DiskTest(ServiceTest):
             time.sleep(0.1)
         self.assertEqual(reply.status, 201, reply)
         self.assertNotEqual(service.good("GET", "/v1/status")["learning"]["state"], "stopped")
-        said = service.good("POST", "/v1/inspections/%d/feedback" % later["id"], {"label": "good"})
+        said = service.good("POST", "/v1/inspections/%d/feedback" % later["id"], {"label": "good", "confirm": True})
         self.assertTrue(said["learned"])
         self.assertEqual(service.good("GET", "/v1/inspections/%d" % known["id"])["feedback"], "defect")
         self.assertEqual(service.stop(), 0)
@@ -2266,7 +2275,8 @@ class WatchTest(ServiceTest):
         self.assertEqual(sorted(o["source"] for o in seen), sorted(right))
         by_name = {o["source"]: o for o in seen}
         bad = by_name["bad ünit's.ppm"]
-        self.assertEqual((bad["task"], bad["verdict"]), ("p1", "defect"))
+        self.assertEqual(bad["task"], "p1")
+        self.assertNotEqual(bad["verdict"], "good")
         direct = service.good("POST", "/v1/inspections", picture(0, 1))
         self.assertEqual(by_name["plain.png"]["score"], direct["score"])
         self.assertTrue(os.path.exists(os.path.join(watched, "plain.png")))
