@@ -11,9 +11,9 @@
 
 #include "base/task_name.h"
 #include "commands.h"
-#include "kept_versions.h"
 #include "common.h"
 #include "contcore/error.h"
+#include "kept_versions.h"
 #include "memory_settings.h"
 #include "serve/service.h"
 #include "serve/shifts.h"

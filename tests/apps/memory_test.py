@@ -779,7 +779,9 @@ class MemoryTest(unittest.TestCase):
             preexec_fn=small_files,
         )  # fmt: skip
         self.assertEqual(self.content(), before)
-        self.assertEqual(os.listdir(self.folder), ["line.ccm"])
+        self.assertEqual(sorted(os.listdir(self.folder)), ["line.ccm", "line.ccm.versions"])
+        # The list and the images of the lesson before; nothing of this one.
+        self.assertEqual(sorted(os.listdir(self.memory + ".versions")), ["1.images", "lessons.json"])
 
     def test_two_writers(self):
         self.learn()
@@ -837,7 +839,9 @@ class MemoryTest(unittest.TestCase):
         _, said = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, said)
         self.assertEqual(self.content(), before)
-        self.assertEqual(os.listdir(self.folder), ["line.ccm"])
+        self.assertEqual(sorted(os.listdir(self.folder)), ["line.ccm", "line.ccm.versions"])
+        # The list and the images of the lesson before; nothing of this one.
+        self.assertEqual(sorted(os.listdir(self.memory + ".versions")), ["1.images", "lessons.json"])
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ Vectors cloud(std::size_t rows, float at, Dice& dice, Scalar scalar = Scalar::kF
               std::size_t dimension = kD) {
   Vectors made(rows, dimension, scalar);
   for (std::size_t i = 0; i < rows * dimension; ++i) {
-    const double value = static_cast<double>(at) + dice.gaussian() * (scalar == Scalar::kUint8 ? 8 : 1);
+    const double value =
+        static_cast<double>(at) + dice.gaussian() * (scalar == Scalar::kUint8 ? 8 : 1);
     if (scalar == Scalar::kUint8) {
       made.byte_data()[i] = static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0));
     } else {

@@ -188,7 +188,8 @@ class FaultTest : public testing::Test {
         // No half file, and all that was promised.
         ASSERT_NO_THROW(Memory::open(memory_)) << what << ", call " << at;
         const std::size_t seen = images_in(Detector::open(memory_).memory());
-        ASSERT_GE(seen + forgotten_, acknowledged) << what << ", call " << at << ", error " << kind.error;
+        ASSERT_GE(seen + forgotten_, acknowledged)
+            << what << ", call " << at << ", error " << kind.error;
         ASSERT_LE(seen, tried_) << what << ", call " << at << ": counted twice";
         ASSERT_EQ(images_in(*LiveMemory(options(), compute_).memory()), seen)
             << what << ", call " << at;
