@@ -373,7 +373,7 @@ class StoryTest(ServiceTest):
         said = service.good("POST", "/v1/inspections/%d/feedback" % good["id"], {"label": "good"})
         self.assertEqual((said["feedback"], said["learned"]), ("good", True))
         self.assertTrue(said["feedback_time"])
-        changed = {name: said[name] for name in ("feedback", "feedback_time", "learned")}
+        changed = {name: said[name] for name in ("feedback", "feedback_time", "learned", "lesson")}
         self.assertEqual(said, {**good, **changed})
         after = service.tasks()["bottle"]
         self.assertEqual(after["images"], before["images"] + 1)
@@ -418,7 +418,7 @@ class StoryTest(ServiceTest):
         said = self.inspect(service, good, task="bottle")
         self.assertEqual((said["verdict"], said["threshold"]), ("defect", 0.25))
         service.good("PUT", path, {"score": 1e6})
-        self.assertEqual(self.inspect(service, picture(0, 104, True), task="bottle")["verdict"], "good")
+        self.assertEqual(self.inspect(service, good, task="bottle")["verdict"], "good")
         rate = service.good("PUT", path, {"false_alarms": 0.5})["threshold"]
         self.assertFalse(rate["manual"])
         self.assertLess(rate["score"], before["score"])
@@ -1322,9 +1322,10 @@ class CrowdTest(ServiceTest):
     def test_too_much_to_learn(self):
         service = self.start_learned()
         seen = service.good("POST", "/v1/inspections", picture(0, 1))["id"]
-        jobs = [service.good("POST", "/v1/jobs", {"task": "p1"})["id"] for _ in range(4)]
+        jobs = [service.good("POST", "/v1/jobs", {"task": "p1"})["id"] for _ in range(12)]
         for job in jobs:
             service.good("POST", "/v1/jobs/%s/images" % job, picture(1, 50))
+        to_review = [jobs.pop() for _ in range(8)]
         image = png(product(0, 1, side=200))
         full, over = threading.Event(), threading.Event()
 
@@ -1342,9 +1343,12 @@ class CrowdTest(ServiceTest):
             return learned
 
         started = []
+        reviewed = []
 
         def others():
             full.wait(4 * serving.PATIENCE)
+            for job in to_review:
+                reviewed.append(service.ask("POST", "/v1/jobs/%s/review" % job).status)
             for job in jobs:
                 started.append(service.ask("POST", "/v1/jobs/%s/start" % job).status)
             refused = None
@@ -1363,6 +1367,7 @@ class CrowdTest(ServiceTest):
         task = service.tasks()["p0"]
         self.assertEqual(task["images"], 20 + sum(learned))
         self.assertIn(503, started)
+        self.assertIn(503, reviewed)
         for job, status in zip(jobs, started):
             # Who was told to come again finds the job as it was.
             if status == 503:
@@ -1450,6 +1455,7 @@ class CrowdTest(ServiceTest):
         said = service.follow(said["id"])
         self.assertEqual((said["state"], said["left_out"]), ("done", 2))
         self.assertEqual(service.tasks()["p2"]["images"], 28)
+        self.assertEqual(service.good("GET", "/v1/lessons")["lessons"][0]["images"], 28)
         # Those that were left out are still called defects.
         for i in (4, 9):
             seen = service.good("POST", "/v1/inspections", picture(2, i, defect=True), task="p2")
