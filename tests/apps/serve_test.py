@@ -1438,6 +1438,7 @@ class CrowdTest(ServiceTest):
         said = service.follow(said["id"])
         self.assertEqual((said["state"], said["left_out"]), ("done", 2))
         self.assertEqual(service.tasks()["p2"]["images"], 28)
+        self.assertEqual(service.good("GET", "/v1/lessons")["lessons"][0]["images"], 28)
         # Those that were left out are still called defects.
         for i in (4, 9):
             seen = service.good("POST", "/v1/inspections", picture(2, i, defect=True), task="p2")
