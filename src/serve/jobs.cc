@@ -18,8 +18,8 @@ constexpr std::size_t kMostJobs = 100;
 constexpr std::size_t kMostImages = 20000;
 constexpr std::size_t kMostSkippedNamed = 100;
 constexpr int kPatience = 10;  // a person who looks at a review takes longer than a client
-constexpr double kReviewedRate =
-    0.05;  // that inspections are judged by unless a task says otherwise
+// Of false alarms: what inspections are judged by unless a task says otherwise.
+constexpr double kReviewedRate = 0.05;
 
 }  // namespace
 
@@ -195,8 +195,11 @@ void Job::review(const LiveMemory& live, Compute& compute) {
     for (const JobImage& image : named_) looks.push_back(image.look);
     auto review = std::make_shared<const Review>(
         review_images(*memory, set, looks, folds, how, kReviewedRate, compute));
-    if (stop_) throw Error(Error::Kind::kCancelled, "stopped");
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (stop_) {
+      end_locked("cancelled", "");  // meanwhile
+      return;
+    }
     for (const StrangeImage& image : review->strangest) {
       state_.strangest_names.push_back(named_[image.image].name);
     }

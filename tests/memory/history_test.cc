@@ -210,6 +210,20 @@ TEST_F(HistoryTest, ADamagedListBeginsAnewAndNothingElseIsLost) {
   EXPECT_EQ(History(memory_, {}).remark(), "");
 }
 
+TEST_F(HistoryTest, SomeImagesCanBeLeftOutAgain) {
+  MemoryFile file(memory_);
+  History history(memory_, {});
+  auto images = history.new_images();
+  for (std::uint8_t i = 0; i < 5; ++i) images->append(image(20U * i, i));
+  images->leave_out({true, false, false, true, false});
+  images->append(image(3, 9));
+  history.add(lesson(4), std::move(images));
+  LessonImagesReader reader(history.images_of(1));
+  for (const std::uint8_t i : {1, 2, 4}) EXPECT_EQ(reader.next(), image(20U * i, i));
+  EXPECT_EQ(reader.next(), image(3, 9));
+  EXPECT_FALSE(reader.next());
+}
+
 TEST_F(HistoryTest, ImagesThatWereAlteredAreNotRead) {
   LessonSet lessons;
   MemoryFile file(memory_);

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -122,6 +123,56 @@ TEST_F(JobsTest, NoMoreThanSomeWaitToBeLearned) {
   EXPECT_EQ(jobs.start(*made[2]), Jobs::Start::kFull);
   EXPECT_TRUE(made[2]->take(image()));  // it still receives
   EXPECT_EQ(jobs.start(*made[0]), Jobs::Start::kNothingToLearn);
+}
+
+// A person looks at what it asks: that takes longer than a client that goes on sending.
+TEST_F(JobsTest, OneThatAsksIsWaitedForLonger) {
+  Jobs jobs({}, clock());
+  const std::string folder = testing::TempDir() + "jobs_that_ask";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  Compute compute(1);
+  LiveMemoryOptions options;
+  options.path = folder + "/line.ccm";
+  options.settings.backbone = "builtin";
+  options.settings.geometry = Geometry::parse("64", "none");
+  LiveMemory live(options, compute);
+  const auto job = jobs.create("a", live.memory()->dimension());
+  EXPECT_FALSE(job->start_review());
+  Patches patches;
+  patches.vectors = Vectors(4, live.memory()->dimension(), live.memory()->scalar());
+  patches.grid_width = 4;
+  patches.grid_height = 1;
+  patches.input.width = 64;
+  patches.input.height = 16;
+  EXPECT_EQ(job->take(patches, {"first", {}}), 0U);
+  ASSERT_TRUE(job->start_review());
+  EXPECT_FALSE(job->take(patches));
+  EXPECT_EQ(jobs.start(*job), Jobs::Start::kNothingToLearn);
+  job->review(live, compute);
+  ASSERT_EQ(job->state().state, "questions") << job->state().error;
+  ASSERT_TRUE(job->state().review);
+  EXPECT_EQ(job->state().review->images, 1U);
+  EXPECT_FALSE(jobs.list()[0].review);
+  now_ += 10min;
+  jobs.forget();
+  EXPECT_EQ(job->state().state, "questions");
+  EXPECT_EQ(jobs.start(*job, {0}), Jobs::Start::kNothingToLearn);
+  now_ += 51min;
+  jobs.forget();
+  EXPECT_EQ(job->state().state, "cancelled");
+  std::filesystem::remove_all(folder);
+}
+
+// What was cancelled while it was looked at does not come back with questions.
+TEST_F(JobsTest, ACancelledReviewEnds) {
+  Jobs jobs({}, clock());
+  const auto job = jobs.create("a", kDimension);
+  ASSERT_TRUE(job->take(image()));
+  ASSERT_TRUE(job->start_review());
+  job->cancel();
+  EXPECT_EQ(job->state().state, "reviewing");
+  EXPECT_FALSE(job->untouched());
 }
 
 TEST_F(JobsTest, MemoryIsSharedAndGivenBack) {
