@@ -169,7 +169,9 @@ void run(LearnCommand& command) {
   command.options.who = user_name();
   check_writable(command.memory);
   if (!command.review.empty()) check_writable(command.review);
-  const auto [files, found] = find_good_images(command.images);
+  const FoundImages chosen = find_good_images(command.images);
+  const std::vector<std::string>& files = chosen.files;
+  const std::vector<Remark>& found = chosen.remarks;
   note_remarks(found, files);
   if (command.options.strict) refuse_if_any(found);
   std::size_t lessons = 0;

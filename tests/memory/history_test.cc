@@ -219,7 +219,10 @@ TEST_F(HistoryTest, SomeImagesCanBeLeftOutAgain) {
   images->append(image(3, 9));
   history.add(lesson(4), std::move(images));
   LessonImagesReader reader(history.images_of(1));
-  for (const std::uint8_t i : {1, 2, 4}) EXPECT_EQ(reader.next(), image(20U * i, i));
+  for (const int i : {1, 2, 4}) {
+    const auto value = static_cast<std::uint8_t>(i);
+    EXPECT_EQ(reader.next(), image(std::size_t{20} * value, value));
+  }
   EXPECT_EQ(reader.next(), image(3, 9));
   EXPECT_FALSE(reader.next());
 }
