@@ -47,11 +47,13 @@ function learned(folder) {
   cpSync(ready, join(folder, "line.ccm"));
 }
 
-async function start(name, { knows = true, options = [], env = {} }) {
+// Of eight by eight patches a defect may change so many that nothing known is left: strangers are told in the scene
+// that is about them.
+async function start(name, { knows = true, strangers = 0, options = [], env = {} }) {
   const folder = resolve("services", name);
   mkdirSync(folder, { recursive: true });
   if (knows) learned(folder);
-  const process_ = spawn(COMMAND, ["serve", join(folder, "line.ccm"), "--port", "0", ...SMALL, ...options], { env: { ...process.env, ...env } });
+  const process_ = spawn(COMMAND, ["serve", join(folder, "line.ccm"), "--port", "0", "--strangers", String(strangers), ...SMALL, ...options], { env: { ...process.env, ...env } });
   let said = "";
   process_.stderr.on("data", (text) => { said += text; });
   const base = await new Promise((done, failed) => {

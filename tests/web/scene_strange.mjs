@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { files, scene, TASK } from "./harness.mjs";
 
-export default () => scene("strange", {}, async ({ test, page, camera, ask, text, waitText, connected }) => {
+export default () => scene("strange", { strangers: 0.01 }, async ({ test, page, camera, ask, text, waitText, connected }) => {
   await test("empty frames: none is called good, and the page says so in large letters", async () => {
     await connected();
     for (const file of files("empty")) {
