@@ -73,8 +73,7 @@ std::vector<std::size_t> without_of(const HttpRequest& request, std::size_t rece
   return without;
 }
 
-// Whether a good image would hardly score as much. Of five products no good test image scored more
-// than 1.07 times the threshold (docs/serving.md).
+// Whether a good image seldom scores as much: what that asks about is measured in docs/serving.md.
 bool is_far_above(const StoredInspection& row) {
   constexpr float kFar = 1.1F;
   return row.threshold && row.score > kFar * *row.threshold;
