@@ -309,10 +309,11 @@ class Memory {
   /// The new file is read back before it takes the old one's place. Its checksum, in hexadecimal,
   /// is what tells one saved memory from another. `journal` is kept with it, for whoever keeps a
   /// journal of lessons beside the file: which of them are in it.
-  /// `before` is called with it when the new file stands and was read back, before it takes the old
-  /// one's place; if it throws, the old one stays.
+  /// `before` is called with the name under which the new file was written and read back, and its
+  /// checksum, before it takes the old one's place; if it throws, the old one stays.
+  using Before = std::function<void(const std::string& written, const std::string& checksum)>;
   std::string save(const std::string& path, const std::string& journal = "",
-                   const std::function<void(const std::string& checksum)>& before = {}) const;
+                   const Before& before = {}) const;
   struct Saved {
     std::string checksum;
     std::string journal;

@@ -549,7 +549,7 @@ Calibration read_former_calibration(const Reader& reader, std::size_t dimension,
 }  // namespace
 
 std::string Memory::save(const std::string& path, const std::string& journal,
-                         const std::function<void(const std::string&)>& before) const {
+                         const Before& before) const {
   if (state_->calibration.has_patches()) {
     Compute alone(1);
     const Memory same = copy();
@@ -584,7 +584,7 @@ std::string Memory::save(const std::string& path, const std::string& journal,
       refuse(path, fmt::format("what was written cannot be read back, so the file is as before: {}",
                                error.what()));
     }
-    if (before) before(saved.checksum);
+    if (before) before(written, saved.checksum);
   };
   const TensorView vectors =
       scalar() == Scalar::kUint8

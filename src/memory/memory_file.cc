@@ -78,9 +78,23 @@ Memory MemoryFile::open() {
 void MemoryFile::save(const Memory& memory, const std::optional<JournalMark>& applied,
                       const std::function<void(const std::string&)>& before) {
   const FileIdentity old(path_);
+  const bool is_known = identity_ != FileIdentity("");
+  bool replaced = false;
+  FileIdentity fresh("");
+  // Writing takes a while, in which somebody may put a file of theirs in its place.
+  const auto before_rename = [&](const std::string& written, const std::string& checksum) {
+    if (before) before(checksum);
+    replaced = is_known ? is_replaced() : FileIdentity(path_) != old;
+    if (replaced) {
+      refuse(path_,
+             "was replaced by another file while it was being saved, which is not overwritten");
+    }
+    fresh = FileIdentity(written);
+  };
   try {
-    checksum_ = memory.save(path_, applied ? applied->text() : "", before);
+    checksum_ = memory.save(path_, applied ? applied->text() : "", before_rename);
   } catch (...) {
+    if (replaced) throw;
     // It may have failed after the new file took its place.
     is_ahead_ = is_ahead_ || FileIdentity(path_) != old;
     if (is_ahead_) checksum_ = checksum_of(path_);
@@ -88,7 +102,7 @@ void MemoryFile::save(const Memory& memory, const std::optional<JournalMark>& ap
     throw;
   }
   is_ahead_ = false;
-  identity_ = FileIdentity(path_);
+  identity_ = fresh == FileIdentity("") ? FileIdentity(path_) : fresh;
   lock_.renew();
 }
 

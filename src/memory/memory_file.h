@@ -45,8 +45,8 @@ class MemoryFile {
   JournalParent parent() const { return journal_parent(checksum_); }
 
   /// Replaces the file whole or not at all; `applied` is what of the journal is in the memory.
-  /// Throws Error as Memory::save.
-  /// `before` as there.
+  /// Throws Error as Memory::save, and kInput when somebody has put a file of theirs in its place
+  /// meanwhile. `before` is called before the new file takes the old one's place.
   void save(const Memory& memory, const std::optional<JournalMark>& applied,
             const std::function<void(const std::string& checksum)>& before = {});
 

@@ -70,6 +70,24 @@ TEST_F(MemoryFileTest, NoticesAFileThatSomebodyPutInItsPlace) {
   EXPECT_FALSE(file.exists());
 }
 
+// Writing takes a while; whoever moves a file there meanwhile finds it there afterwards.
+TEST_F(MemoryFileTest, DoesNotOverwriteWhatCameWhileItWasBeingWritten) {
+  const std::string other = (folder_ / "other").string();
+  for (const bool is_new : {true, false}) {
+    fs::remove(path_);
+    MemoryFile file(path_);
+    if (!is_new) file.save(of(1), std::nullopt);
+    const auto put_another = [&](const std::string&) {
+      of(3).save(other);
+      fs::rename(other, path_);
+    };
+    EXPECT_THROW(file.save(of(2), std::nullopt, put_another), Error);
+    EXPECT_EQ(open_saved(path_).memory.vectors().row(0)[0], 3);
+    EXPECT_TRUE(file.is_replaced());  // it is not taken for ours
+    EXPECT_FALSE(file.is_ahead());
+  }
+}
+
 TEST_F(MemoryFileTest, ANewMemoryIsNotGivenTheJournalOfOneThatIsGone) {
   {
     MemoryFile file(path_);
