@@ -108,6 +108,7 @@ class FaultTest : public testing::Test {
     options.backbone = "builtin";
     options.settings.geometry = Geometry::parse("32", "none");
     options.settings.capacity = 30;
+    options.settings.precision = precision_;
     return options;
   }
 
@@ -203,6 +204,7 @@ class FaultTest : public testing::Test {
   std::vector<std::string> files_;
   std::size_t tried_ = 0;      // images learned if all that was tried went well
   std::size_t forgotten_ = 0;  // images that may have been taken back, without a promise
+  Precision precision_ = Precision::kFloat;  // which needs no file of the cache
   Compute compute_{1};
 };
 
@@ -305,6 +307,7 @@ TEST_F(FaultTest, Restoring) {
 }
 
 TEST_F(FaultTest, Opening) {
+  precision_ = Precision::k8Bit;  // with the files of the cache
   fail_everywhere("opening", [&](std::size_t&) { const LiveMemory line(options(), compute_); });
 }
 
