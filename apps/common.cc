@@ -208,6 +208,13 @@ void print_result(const std::string& text) {
               fmt::format("standard output: cannot be written: {}", std::strerror(errno)));
 }
 
+std::vector<std::string> find_and_note(const std::vector<std::string>& paths) {
+  std::vector<std::string> unread;
+  std::vector<std::string> files = find_images(paths, &unread);
+  if (!unread.empty()) note(remark_on_unread(std::move(unread)));
+  return files;
+}
+
 void note(const std::string& text) {
   ProgressLine::step_aside();
   std::fputs(fmt::format("contcore: {}\n", printable_name(text)).c_str(), stderr);

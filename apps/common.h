@@ -63,6 +63,9 @@ void print_result(const std::string& text);
 /// A remark for the person at the terminal, on stderr.
 void note(const std::string& text);
 
+/// find_images(), with a note about those that are not read.
+std::vector<std::string> find_and_note(const std::vector<std::string>& paths);
+
 /// Features that are no further off the float ones than this have done no harm where it was tried.
 inline constexpr double kHarmlessError = 0.25;
 

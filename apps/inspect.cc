@@ -196,7 +196,7 @@ std::string inspect_one(Remote& remote, const std::string& path, const std::stri
 
 void run_remote(const InspectCommand& command) {
   Remote remote(command.server);
-  const std::vector<std::string> files = find_images(command.images);
+  const std::vector<std::string> files = find_and_note(command.images);
   Count count;
   std::size_t unkept = 0;
   const Stopwatch watch;
@@ -241,7 +241,7 @@ void run(const InspectCommand& command) {
   if (!(command.options.false_alarms > 0 && command.options.false_alarms < 1)) {
     throw Error(Error::Kind::kUsage, "--false-alarms must be above 0 and below 1, such as 0.05");
   }
-  const std::vector<std::string> files = find_images(command.images);
+  const std::vector<std::string> files = find_and_note(command.images);
   const std::vector<std::string> pictures = command.heatmaps.empty()
                                                 ? std::vector<std::string>(files.size())
                                                 : picture_places(command.heatmaps, files);

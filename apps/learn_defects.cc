@@ -69,7 +69,7 @@ void learn_defects(const DefectsCommand& command) {
   if (!command.masks.empty() && !fs::is_directory(command.masks)) {
     throw Error(Error::Kind::kInput, fmt::format("{}: is no folder of masks", command.masks));
   }
-  const std::vector<std::string> files = find_images(command.images);
+  const std::vector<std::string> files = find_and_note(command.images);
   if (!fs::exists(command.memory)) {
     throw Error(
         Error::Kind::kInput,

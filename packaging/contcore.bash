@@ -1,4 +1,4 @@
-# Completion of contcore for bash. Made by packaging/completions.py, which is to be run again when options change.
+# Completion of contcore for bash. Made by packaging/from_help.py, which is to be run again when options change.
 
 _contcore() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command= commands= options= i

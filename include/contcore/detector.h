@@ -172,7 +172,11 @@ class Detector {
 };
 
 /// The images in files and folders (searched to the bottom, names sorted, by their endings). Throws
-/// Error (kInput) naming what is missing or empty.
-std::vector<std::string> find_images(const std::vector<std::string>& paths);
+/// Error (kInput) naming what is missing or empty. Pictures in folders that are of a format that is
+/// not read, such as HEIC, go to `unread`, if it is given.
+std::vector<std::string> find_images(const std::vector<std::string>& paths,
+                                     std::vector<std::string>* unread = nullptr);
+/// What is to be said of those.
+std::string remark_on_unread(std::vector<std::string> unread);
 
 }  // namespace contcore

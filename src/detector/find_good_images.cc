@@ -7,7 +7,9 @@
 #include <map>
 #include <set>
 #include <system_error>
+#include <utility>
 
+#include "contcore/detector.h"
 #include "contcore/review.h"
 #include "detector/find_images.h"
 
@@ -93,14 +95,6 @@ struct LeftOut {
 
   bool any() const { return test_good + defects + masks > 0; }
 };
-
-std::string joined(const std::vector<std::string>& names, std::size_t most) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
-    text += (i == 0 ? "" : ", ") + names[i];
-  }
-  return names.size() > most ? fmt::format("{} and {} more", text, names.size() - most) : text;
-}
 
 std::string left_out_text(const std::string& given, const LeftOut& left, bool from_train) {
   std::vector<std::string> parts;
@@ -235,13 +229,7 @@ FoundImages find_good_images(const std::vector<std::string>& paths) {
   leave_masks(found);
   remark_on_places(splits, found);
   if (!unread.empty()) {
-    std::sort(unread.begin(), unread.end());
-    found.remarks.push_back(
-        {"unread",
-         fmt::format("{} of a format that is not read, and left out: {}; convert {} to PNG or JPEG",
-                     unread.size() == 1 ? "1 file is" : fmt::format("{} files are", unread.size()),
-                     joined(unread, kMostNamed), unread.size() == 1 ? "it" : "them"),
-         {}});
+    found.remarks.push_back({"unread", remark_on_unread(std::move(unread)), {}});
   }
   return found;
 }

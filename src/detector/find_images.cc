@@ -58,8 +58,20 @@ std::vector<std::string> images_in_folder(const std::string& folder,
   return files;
 }
 
-std::vector<std::string> find_images(const std::vector<std::string>& paths) {
-  return find_images(paths, nullptr);
+std::string joined(const std::vector<std::string>& names, std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
+    text += (i == 0 ? "" : ", ") + names[i];
+  }
+  return names.size() > most ? fmt::format("{} and {} more", text, names.size() - most) : text;
+}
+
+std::string remark_on_unread(std::vector<std::string> unread) {
+  constexpr std::size_t kMostNamed = 3;
+  std::sort(unread.begin(), unread.end());
+  return fmt::format("{} of a format that is not read, and left out: {}; convert {} to PNG or JPEG",
+                     unread.size() == 1 ? "1 file is" : fmt::format("{} files are", unread.size()),
+                     joined(unread, kMostNamed), unread.size() == 1 ? "it" : "them");
 }
 
 std::vector<std::string> find_images(const std::vector<std::string>& paths,

@@ -1,6 +1,7 @@
 // Image files told by the endings of their names.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,7 @@ bool is_unread_picture(const std::string& name);
 std::vector<std::string> images_in_folder(const std::string& folder,
                                           std::vector<std::string>* unread = nullptr);
 
-/// As find_images(), which tells nobody about those.
-std::vector<std::string> find_images(const std::vector<std::string>& paths,
-                                     std::vector<std::string>* unread);
+/// The first names of some, and how many more there are.
+std::string joined(const std::vector<std::string>& names, std::size_t most);
 
 }  // namespace contcore

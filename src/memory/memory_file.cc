@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "base/refuse.h"
 #include "contcore/error.h"
 
 namespace contcore {

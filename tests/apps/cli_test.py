@@ -628,7 +628,7 @@ class UsageTest(CliTest):
 
 class CompletionTest(CliTest):
     def test_they_know_what_the_command_does(self):
-        done = subprocess.run([sys.executable, os.path.join(PACKAGING, "completions.py"), CONTCORE, "--check"],
+        done = subprocess.run([sys.executable, os.path.join(PACKAGING, "from_help.py"), CONTCORE, "--check"],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.assertEqual(done.returncode, 0, done.stdout)
 

@@ -597,6 +597,8 @@ class MemoryTest(unittest.TestCase):
         self.assertEqual(json.loads(done.stdout)["learned"], 30)
         self.assertEqual(self.kinds(done), ["split", "unread"])
         self.assertIn("phone.HEIC", done.stderr)
+        done = self.succeed("inspect", self.memory, os.path.join(root, "train", "good"))
+        self.assertIn("phone.HEIC", done.stderr)
 
     # ---- what may go wrong
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the completion files for bash and zsh from what the command says of itself.
+"""Writes the completion files for bash and zsh and the manual page from what the command says of itself.
 
-    packaging/completions.py build/release/apps/contcore           writes contcore.bash and _contcore beside this file
-    packaging/completions.py build/release/apps/contcore --check   fails when they are not what it would write
+    packaging/from_help.py build/release/apps/contcore           writes contcore.bash, _contcore and contcore.1 beside
+                                                                 this file; what else the page says is in contcore.1.in
+    packaging/from_help.py build/release/apps/contcore --check   fails when they are not what it would write
 """
 
 import os
@@ -11,7 +12,7 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-REMEDY = "run packaging/completions.py on the command that was built"
+REMEDY = "run packaging/from_help.py on the command that was built"
 OPTION = re.compile(r"^  (-\S+?(?:,-\S+?)*)(?: (\S.*?))?(?:  +(\S.*))?$")
 NAME = re.compile(r"^  ([a-z]\S*)(?:  +(\S.*))?$")
 BACKBONES = ["resnet50", "builtin"]
@@ -39,6 +40,7 @@ class Command:
     def __init__(self, program, path, text=""):
         self.path, self.text, self.options, self.commands = path, text, [], []
         shown = subprocess.run([program, *path, "--help"], capture_output=True, text=True, check=True).stdout
+        self.shown = shown
         part = ""
         lines = shown.splitlines()
         for i, line in enumerate(lines):
@@ -64,7 +66,7 @@ def first_sentence(text):
 
 
 BASH = """\
-# Completion of contcore for bash. Made by packaging/completions.py, which is to be run again when options change.
+# Completion of contcore for bash. Made by packaging/from_help.py, which is to be run again when options change.
 
 _contcore() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command= commands= options= i
@@ -127,7 +129,7 @@ def bash(root):
 
 ZSH = """\
 #compdef contcore
-# Completion of contcore for zsh. Made by packaging/completions.py, which is to be run again when options change.
+# Completion of contcore for zsh. Made by packaging/from_help.py, which is to be run again when options change.
 
 %(functions)s
 _contcore "$@"
@@ -179,11 +181,51 @@ def zsh(root):
     return ZSH % {"functions": "\n".join(lines)}
 
 
+def roff(text):
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
+    return "\\&" + text if text.startswith(".") else text
+
+
+def man_command(command):
+    """Its help: what it does, how it is called, its arguments and options, examples and remarks."""
+    lines = [".SS contcore " + command.name()]
+    part, entry = "what", False
+    for line in command.shown.rstrip().splitlines():
+        if line.startswith("Usage: "):
+            lines += [".PP", ".B " + roff(line.removeprefix("Usage: "))]
+        elif line in ("Positionals:", "Options:"):
+            part = line
+        elif part == "what" or (part.endswith(":") and not line):
+            part = part if line else "between"
+            lines += [roff(line)] if line else []
+        elif part.endswith(":"):
+            name, _, said = line.strip().partition("  ") if line.startswith("  ") and line[2] != " " else ("", "", line)
+            name = re.sub(r" (REQUIRED|Excludes: .*|x 2)|:(UINT|INT|FLOAT)( in \[[^]]*\])?|:{[^}]*}", "", name)
+            if name.startswith("-h,"):
+                continue
+            lines += [".TP", ".B " + roff(name)] if name else []
+            lines += [roff(said.strip())] if said.strip() else []
+        else:
+            if part != "after":
+                lines += [".PP", ".EX"]
+            part = "after"
+            lines.append(roff(line))
+    return lines + ([".EE"] if part == "after" else [])
+
+
+def man(root):
+    """The text that is written by hand, with the help of each command in it."""
+    with open(os.path.join(HERE, "contcore.1.in")) as file:
+        text = file.read()
+    commands = [c for c in root.all() if c.path and not c.commands and c.name() != "help"]
+    return text.replace("@COMMANDS@", "\n".join(line for c in commands for line in man_command(c)))
+
+
 def main():
     if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--check"]):
         sys.exit(__doc__)
     root = Command(os.path.abspath(sys.argv[1]), [])
-    for name, text in [("contcore.bash", bash(root)), ("_contcore", zsh(root))]:
+    for name, text in [("contcore.bash", bash(root)), ("_contcore", zsh(root)), ("contcore.1", man(root))]:
         path = os.path.join(HERE, name)
         if sys.argv[2:]:
             with open(path) as file:
