@@ -84,7 +84,7 @@ format:
 # as it is compiled: looking closely at every header once for each file would take far longer.
 lint: PACKAGES += $(LINT_PACKAGES)
 lint: packages
-	clang-format --dry-run -Werror $(FORMATTED)
+	@clang-format --dry-run -Werror $(FORMATTED)
 	docs/include_graph.py --check
 	cmake --preset clang
 	run-clang-tidy -quiet -j $(JOBS) -p build/clang -checks='-*,clang-diagnostic-*,modernize-use-override' '/src/'
