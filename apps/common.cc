@@ -208,6 +208,10 @@ void print_result(const std::string& text) {
               fmt::format("standard output: cannot be written: {}", std::strerror(errno)));
 }
 
+void note_remark(const Detector& detector) {
+  if (!detector.remark().empty()) note(detector.remark());
+}
+
 std::vector<std::string> find_and_note(const std::vector<std::string>& paths) {
   std::vector<std::string> unread;
   std::vector<std::string> files = find_images(paths, &unread);

@@ -57,6 +57,9 @@ Detector open_detector(const std::string& memory, const std::string& backbone);
 /// Says how many lessons that a service was taught were taken from its journal, if any.
 void note_lessons(std::size_t lessons);
 
+/// What there is to say of the list of its lessons, if anything.
+void note_remark(const Detector& detector);
+
 /// Prints on stdout; throws Error (kInput) if that fails for another reason than that nobody reads.
 void print_result(const std::string& text);
 

@@ -8,6 +8,7 @@
 namespace contcore::app {
 
 void KeptVersions::add_to(CLI::App& command) {
+  command_ = &command;
   command
       .add_option("--versions", versions_,
                   "Versions of the memory to keep beside it, with the images of its lessons, so "
@@ -21,7 +22,11 @@ void KeptVersions::add_to(CLI::App& command) {
       ->type_name("SIZE");
 }
 
-HistoryLimits KeptVersions::limits() const { return {versions_, parse_size(size_)}; }
+HistoryLimits KeptVersions::limits() const {
+  const bool given = command_ != nullptr && (command_->get_option("--versions")->count() > 0 ||
+                                             command_->get_option("--versions-size")->count() > 0);
+  return {versions_, parse_size(size_), !given};
+}
 
 std::string user_name() {
   const passwd* const user = ::getpwuid(::geteuid());

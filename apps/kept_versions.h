@@ -17,6 +17,7 @@ class KeptVersions {
  private:
   std::size_t versions_ = HistoryLimits().versions;
   std::string size_ = "1G";
+  const CLI::App* command_ = nullptr;
 };
 
 /// Who runs this command, for the list of lessons; perhaps empty.

@@ -179,6 +179,7 @@ void run(LearnCommand& command) {
       command.memory, [&] { return command.settings.options(); }, command.settings.backbone(),
       &lessons, command.kept.limits());
   note_lessons(lessons);
+  note_remark(detector);
   if (detector.is_new()) {
     note(fmt::format("new memory, backbone {}", backbone_text(detector.memory().source)));
     note_precision(detector.extractor(), files);
@@ -226,7 +227,7 @@ void run_defects(const CLI::App& sub, const LearnCommand& command) {
   }
   check_writable(command.memory);
   learn_defects({command.memory, command.images, command.masks, command.settings.backbone(),
-                 command.options, command.common});
+                 command.options, command.kept.limits(), command.common});
 }
 
 void run_remote(const LearnCommand& command) {

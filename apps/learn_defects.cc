@@ -77,8 +77,9 @@ void learn_defects(const DefectsCommand& command) {
   }
   std::size_t lessons = 0;
   Detector detector = Detector::open_to_learn(
-      command.memory, [] { return DetectorOptions{}; }, command.backbone, &lessons);
+      command.memory, [] { return DetectorOptions{}; }, command.backbone, &lessons, command.kept);
   note_lessons(lessons);
+  note_remark(detector);
   Compute compute(command.common.threads);
   LearnReport report;
   {

@@ -15,6 +15,7 @@ struct DefectsCommand {
   std::string masks;  ///< the folder; empty: what is outlined
   std::string backbone;
   LearnOptions options;
+  HistoryLimits kept;
   CommonOptions common;
 };
 

@@ -46,6 +46,7 @@ Detector open_to_change(const std::string& memory, const std::string& backbone,
   Detector detector = Detector::open_to_learn(
       memory, [] { return DetectorOptions(); }, backbone, &lessons, kept.limits());
   note_lessons(lessons);
+  note_remark(detector);
   return detector;
 }
 
@@ -59,14 +60,21 @@ struct LessonsCommand {
 nlohmann::json as_json(const TaughtLesson& lesson) {
   return {{"id", lesson.id},         {"kind", lesson.kind},   {"task", lesson.task},
           {"images", lesson.images}, {"time", lesson.time},   {"who", lesson.who},
-          {"taken", lesson.taken},   {"exact", lesson.exact}, {"why", lesson.why}};
+          {"taken", lesson.taken},   {"exact", lesson.exact}, {"why", lesson.why},
+          {"from", lesson.from},     {"to", lesson.to}};
 }
 
 std::string as_text(const TaughtLesson& lesson) {
-  const char* state = !lesson.taken ? "taken back" : lesson.exact ? "" : "not exactly any more";
+  const char* state = lesson.exact                          ? "exactly"
+                      : !lesson.taken && lesson.why.empty() ? "was taken back"
+                      : !lesson.taken                       ? "not known"
+                      : lesson.kind == "found"              ? "no"
+                                                            : "not exactly any more";
+  const std::string task =
+      lesson.to.empty() ? printable_name(lesson.task)
+                        : printable_name(lesson.from) + " \u2192 " + printable_name(lesson.to);
   return fmt::format("{:>6}  {:<10} {:<20}  {:<10} {:>7}  {:<20} {}\n", lesson.id, lesson.kind,
-                     lesson.time, printable_name(lesson.who), lesson.images,
-                     printable_name(lesson.task), state);
+                     lesson.time, printable_name(lesson.who), lesson.images, task, state);
 }
 
 void list_lessons(const LessonsCommand& command) {
@@ -104,12 +112,16 @@ struct ForgetCommand {
   CommonOptions common;
 };
 
+constexpr std::size_t kMostNamed = 100000;  // more than a list holds
+
 std::vector<std::uint64_t> numbers_in(const std::vector<std::string>& texts) {
   std::vector<std::uint64_t> ids;
   for (const std::string& text : texts) {
     try {
       const LessonSet set = LessonSet::parse(text);
-      ids.insert(ids.end(), set.ids().begin(), set.ids().end());
+      if (set.size() > kMostNamed) throw Error(Error::Kind::kUsage, "too many");
+      const std::vector<std::uint64_t> some = set.ids();
+      ids.insert(ids.end(), some.begin(), some.end());
     } catch (const Error&) {
       throw Error(Error::Kind::kUsage,
                   fmt::format("--lesson {}: is not a lesson's number, nor several as in 3-5,8",

@@ -99,6 +99,9 @@ class Detector {
 
   /// Whether there was no such file.
   bool is_new() const;
+  /// What there is to say of the lessons written down beside it: that their list was damaged, and
+  /// is begun anew. Empty: nothing.
+  const std::string& remark() const;
 
   /// Learns a task from image files, after a review of them (online: of the first thousand). The
   /// memory is as before if this throws: kInput when none of the files can be used, or (strict) one

@@ -12,6 +12,8 @@ namespace contcore {
 struct HistoryLimits {
   std::size_t versions = 20;                 ///< of the memory's file; 0: nothing is kept at all
   std::size_t bytes = std::size_t{1} << 30;  ///< of versions and of the lessons' images
+  /// Nobody asked for these: where the list says what was kept before, that is kept.
+  bool by_default = false;
 };
 
 struct TaughtLesson {
@@ -20,11 +22,13 @@ struct TaughtLesson {
   /// "rename", …; "found": the memory as it was when its lessons were first written down.
   std::string kind;
   std::string task;  ///< as it is called now
+  std::string from;  ///< of a rename: the name before
+  std::string to;    ///< the same: the name after
   std::uint64_t images = 0;
   std::string time;
   std::string who;              ///< a user's or a token's name; may be empty
   std::int64_t inspection = 0;  ///< that it came from; 0: none
-  bool taken = false;           ///< the memory has it; false: it was taken back
+  bool taken = false;           ///< the memory has it; false: it was taken back, or see `why`
   bool exact = false;           ///< it can be taken back exactly
   std::string why;              ///< why not
 };

@@ -62,6 +62,11 @@ class Rollback {
   int exceptions_;
 };
 
+// Behind each image of a lesson of defects; nothing where there is none.
+std::vector<std::uint8_t> mask_bytes(const DefectMark& mark) {
+  return mark.mask != nullptr ? encode_png(*mark.mask) : std::vector<std::uint8_t>();
+}
+
 constexpr std::size_t kLeastPart = 8;  // of the memory limit is for sampling, whatever is taken
 
 // Before sampling finds out, which knows neither the user's limit nor what would do.
@@ -104,7 +109,12 @@ struct Detector::State {
   void write_down(const Lesson& lesson, std::uint64_t images,
                   std::unique_ptr<LessonImagesWriter> kept) {
     if (!history || !history->is_kept()) return;
-    lessons.add(history->add(entry_of(lesson, images), std::move(kept)));
+    try {
+      lessons.add(history->add(entry_of(lesson, images), std::move(kept)));
+    } catch (const Error& error) {
+      if (error.kind() != Error::Kind::kInput) throw;
+      lessons.add(history->add(entry_of(lesson, images), nullptr));  // it is learned all the same
+    }
   }
 };
 
@@ -208,6 +218,11 @@ Detector Detector::open_to_learn(const std::string& path,
   return detector;
 }
 
+const std::string& Detector::remark() const {
+  static const std::string none;
+  return state_->history ? state_->history->remark() : none;
+}
+
 bool Detector::is_new() const { return state_->is_new; }
 const Extractor& Detector::extractor() const { return state_->extractor; }
 const Memory& Detector::memory() const { return state_->memory; }
@@ -240,9 +255,29 @@ History& kept_history(const std::unique_ptr<History>& history) {
               "this memory's lessons are not written down; open it to learn, with versions kept");
 }
 
+Forgotten take_out(Memory& memory, const Forget& what) {
+  Forgotten result;
+  result.exact = memory.tasks_are_apart();
+  if (!result.exact) {
+    if (what.exact) {
+      throw Error(Error::Kind::kInput,
+                  "this cannot be taken back exactly: no lessons are written down");
+    }
+    result.note = kNotExact;
+  }
+  Memory rest = memory.copy();
+  for (const std::string& task : what.tasks) rest = rest.without_task(task);
+  memory = std::move(rest);
+  return result;
+}
+
 }  // namespace
 
+// Without a list of its lessons whole tasks can be taken out, and no more.
 Forgotten Detector::forget(const Forget& what, Compute& compute, const Progress& progress) {
+  if (state_->file && !state_->history->is_kept() && what.lessons.empty() && !what.tasks.empty()) {
+    return take_out(state_->memory, what);
+  }
   History& history = kept_history(state_->history);
   const Forgetting plan = plan_forget(history, state_->memory, state_->lessons, what);
   Taught rest = carry_out(plan, history, state_->memory, state_->extractor, compute, progress);
@@ -262,6 +297,7 @@ void Detector::restore(std::uint64_t version) {
 }
 
 void Detector::rename_task(const std::string& from, const std::string& to, const std::string& who) {
+  if (from == to && state_->memory.find_task(from)) return;
   state_->memory.rename_task(from, to);
   Lesson lesson;
   lesson.task = from;
@@ -401,15 +437,18 @@ void Detector::learn_online(const Image& image, const LearnOptions& options, Com
 void Detector::learn_defect(const Image& image, const DefectMark& mark, const std::string& task,
                             Compute& compute) {
   std::unique_ptr<LessonImagesWriter> kept;
-  // A mask is no part of a lesson: one with a mask cannot be taken again.
-  if (state_->history && mark.mask == nullptr) kept = state_->history->new_images();
-  if (kept) kept->append(encode_png(image));
+  if (state_->history) kept = state_->history->new_images();
+  if (kept) {
+    kept->append(encode_png(image));
+    kept->append(mask_bytes(mark));
+  }
   contcore::learn_defect(state_->memory, task, state_->extractor.extract(image, compute), mark,
                          compute);
   Lesson lesson;
   lesson.task = task;
   lesson.time = utc_time();
   lesson.defect = mark;
+  lesson.has_masks = true;
   state_->write_down(lesson, 1, std::move(kept));
 }
 
@@ -430,26 +469,30 @@ LearnReport Detector::learn_defects(const std::vector<std::string>& files,
   if (state_->history) kept = state_->history->new_images();
   const auto take = [&](std::size_t i, Extracted& image) {
     std::string reason = image.error;
+    Image mask;
+    DefectMark mark;
     try {
       if (image.patches) {
-        Image mask;
-        DefectMark mark;
         const std::string path = mask_of(files[i]);
         if (!path.empty()) {
           mask = read_image(path);
           mark.mask = &mask;
-          kept.reset();  // a mask is no part of a lesson, which cannot be taken again without
         }
         Compute alone(1);  // the crew is at work on the next ones
         contcore::learn_defect(memory, options.task, *image.patches, mark, alone);
-        if (kept) kept->append(image.bytes);
-        report.patches += image.patches->vectors.rows();
-        ++report.learned;
-        return;
       }
     } catch (const Error& error) {
       if (error.kind() != Error::Kind::kInput) throw;
       reason = fmt::format("{}: {}", files[i], error.what());
+    }
+    if (reason.empty()) {
+      if (kept) {
+        kept->append(image.bytes);
+        kept->append(mask_bytes(mark));
+      }
+      report.patches += image.patches->vectors.rows();
+      ++report.learned;
+      return;
     }
     if (options.strict) throw Error(Error::Kind::kInput, reason);
     report.skipped.push_back({files[i], reason});
@@ -468,6 +511,7 @@ LearnReport Detector::learn_defects(const std::vector<std::string>& files,
   lesson.who = options.who;
   lesson.time = utc_time();
   lesson.defect = DefectMark{};
+  lesson.has_masks = true;
   state_->write_down(lesson, report.learned, std::move(kept));
   return report;
 }

@@ -23,6 +23,13 @@ using LessonJson = nlohmann::json;
                           path));
 }
 
+// Of a lesson or an inspection: whole, and far from where the next one would be none.
+std::uint64_t number_in(const LessonJson& json) {
+  const std::uint64_t number = json.get_ref<const LessonJson::number_unsigned_t&>();
+  if (number >= LessonSet::kLargest) json.get_ref<const LessonJson::object_t&>();  // throws
+  return number;
+}
+
 SetThreshold read_set(const LessonJson& head) {
   SetThreshold set;
   if (head.contains("score")) set.score = head["score"].get<float>();
@@ -95,6 +102,7 @@ std::string as_record(const Lesson& lesson) {
     }
   }
   if (lesson.defect) head["defect"] = as_json(*lesson.defect);
+  if (lesson.has_masks) head["masks"] = true;
   std::string record = head.dump(-1, ' ', false, LessonJson::error_handler_t::replace);
   record += '\n';
   record += lesson.image;
@@ -109,13 +117,16 @@ Lesson read_lesson(std::string_view record, const std::string& path) {
     const LessonJson head = LessonJson::parse(record.substr(0, end));
     lesson.task = head.at("task").get<std::string>();
     lesson.time = head.at("time").get<std::string>();
-    lesson.id = head.value("id", LessonId{0});
+    if (head.contains("id")) lesson.id = number_in(head["id"]);
     lesson.who = head.value("who", "");
     lesson.rename_to = head.value("to", "");
     lesson.batch = head.value("batch", false);
     lesson.p = head.value("p", 0.0);
     lesson.calibrates = head.value("hold_out", true);
-    lesson.inspection = head.value("inspection", std::int64_t{0});
+    if (head.contains("inspection")) {
+      lesson.inspection = static_cast<std::int64_t>(number_in(head["inspection"]));
+    }
+    lesson.has_masks = head.value("masks", false);
     if (head.contains("threshold")) lesson.threshold = read_set(head["threshold"]);
     if (head.contains("defect")) lesson.defect = read_mark(head["defect"]);
   } catch (const LessonJson::exception&) {

@@ -33,6 +33,7 @@ struct Lesson {
   std::int64_t inspection = 0;            ///< that a person called good, or a defect; 0: none
   std::optional<SetThreshold> threshold;  ///< set; there is no image then
   std::optional<DefectMark> defect;       ///< that the image shows; without a mask
+  bool has_masks = false;                 ///< behind each image; an empty one is none
   std::string rename_to;                  ///< the task's new name; the same
   bool batch = false;                     ///< all images at once
   double p = 0;                           ///< part that expansion takes; 0: as usual

@@ -31,11 +31,18 @@ LessonsOfTasks lessons_of_tasks(const History& history, const LessonSet& lessons
   return result;
 }
 
+// What makes a task; images of defects do not.
+bool is_of_good_images(const LessonEntry& lesson) {
+  return lesson.images > 0 && lesson.kind != "defect";
+}
+
 // Whether the task has learned from nothing else.
 bool are_all_of(const std::vector<const LessonEntry*>& lessons, const Memory& memory,
                 const std::string& task) {
   std::uint64_t images = 0;
-  for (const LessonEntry* lesson : lessons) images += lesson->images;
+  for (const LessonEntry* lesson : lessons) {
+    if (is_of_good_images(*lesson)) images += lesson->images;
+  }
   const auto known = memory.find_task(task);
   return known && memory.tasks()[*known].images == images;
 }
@@ -57,9 +64,11 @@ std::vector<const KnownFile*> beginnings(const History& history, const LessonSet
 
 // The last of these that cannot be taken again; 0: all can.
 LessonId last_unrepeatable(const History& history, const LessonSet& lessons, LessonId but) {
-  for (auto id = lessons.ids().rbegin(); id != lessons.ids().rend(); ++id) {
-    const LessonEntry* lesson = history.find(*id);
-    if (*id != but && (lesson == nullptr || !lesson->can_be_repeated())) return *id;
+  for (auto run = lessons.runs().rbegin(); run != lessons.runs().rend(); ++run) {
+    for (LessonId id = run->last; id >= run->first; --id) {
+      const LessonEntry* lesson = history.find(id);
+      if (id != but && (lesson == nullptr || !lesson->can_be_repeated())) return id;
+    }
   }
   return 0;
 }
@@ -74,6 +83,22 @@ std::string why_not(const History& history, LessonId id) {
       "lesson {}, which came after the last version kept from before, cannot be "
       "taken again: its images are not kept any more",
       id);
+}
+
+// Lessons go by the names of their time. Where later ones say one of the two names, they would come
+// to another task than the one they were meant for.
+void check_rename(const History& history, const LessonSet& lessons, const LessonEntry& rename) {
+  for (const LessonEntry& later : history.lessons()) {
+    if (later.id <= rename.id || !history.has(lessons, later.id)) continue;
+    const bool names_it = later.task == rename.task || later.task == rename.to ||
+                          later.to == rename.task || later.to == rename.to;
+    if (!names_it) continue;
+    throw Error(
+        Error::Kind::kInput,
+        fmt::format("lesson {} cannot be taken back: later lessons go by '{}' or '{}'; give "
+                    "the task another name instead",
+                    rename.id, rename.task, rename.to));
+  }
 }
 
 LessonSet chosen_lessons(const History& history, const LessonSet& lessons, const Forget& what) {
@@ -92,6 +117,7 @@ LessonSet chosen_lessons(const History& history, const LessonSet& lessons, const
                               "found; forget its task, or restore a version from before",
                               id));
     }
+    if (lesson->kind == "rename") check_rename(history, lessons, *lesson);
     ids.push_back(id);
   }
   return LessonSet(std::move(ids));
@@ -122,18 +148,25 @@ Forgetting plan_forget(const History& history, const Memory& memory, const Lesso
   LessonSet rest = plan.lessons;
   for (const auto& [task, own] : of_tasks) {
     LessonSet of_task;
-    for (const LessonEntry* lesson : own) of_task.add(lesson->id);
-    const bool all = of_task.without(plan.lessons).empty();
+    LessonSet of_images;
+    for (const LessonEntry* lesson : own) {
+      of_task.add(lesson->id);
+      if (is_of_good_images(*lesson)) of_images.add(lesson->id);
+    }
+    const bool all = of_images.without(plan.lessons).empty();
     if (gone.contains(task) || (all && are_all_of(own, memory, task))) {
       gone.insert(task);
+      plan.lessons.add(
+          of_task);  // its thresholds, its defects: there is nothing they could be about
       rest = rest.without(of_task);
     }
   }
   plan.wanted = lessons.without(plan.lessons);
+  plan.gone.assign(gone.begin(), gone.end());
   // Tasks that never gave way to each other are what they would be alone.
   const bool whole_tasks = rest.empty();
   if (whole_tasks && memory.tasks_are_apart()) {
-    plan.drop.assign(gone.begin(), gone.end());
+    plan.drop = plan.gone;
     plan.is_new_beginning = has_more;
     return plan;
   }
@@ -146,7 +179,7 @@ Forgetting plan_forget(const History& history, const Memory& memory, const Lesso
     return plan;
   }
   if (!what.exact && whole_tasks) {
-    plan.drop.assign(gone.begin(), gone.end());
+    plan.drop = plan.gone;
     plan.exact = false;
     plan.is_new_beginning = true;
     return plan;
@@ -201,12 +234,30 @@ void take_or_pass_over(Memory& memory, const Lesson& lesson, const Patches& patc
   }
 }
 
+// Images of defects, each with its mask behind it.
+void take_with_masks(Memory& memory, Lesson lesson, const std::string& file,
+                     const Extractor& extractor, Compute& compute) {
+  LessonImagesReader reader(file);
+  while (const auto image = reader.next()) {
+    const auto bytes = reader.next();
+    if (!bytes) throw Error(Error::Kind::kDamaged, fmt::format("{}: is cut short", file));
+    Image mask;
+    if (!bytes->empty()) mask = decode_image(*bytes, file);
+    lesson.defect->mask = bytes->empty() ? nullptr : &mask;
+    const Patches patches = extractor.extract(decode_image(*image, file), compute);
+    take_or_pass_over(memory, lesson, patches, compute);
+  }
+}
+
 void take_again(Memory& memory, const History& history, const LessonEntry& entry,
                 const Extractor& extractor, Compute& compute) {
   const std::string file = history.images_of(entry.id);
   const std::string record = entry.head + "\n";
   const Lesson lesson = read_lesson(record, file);
   if (!lesson.has_image()) return take_lesson(memory, lesson, {}, compute);
+  if (lesson.has_masks && lesson.defect) {
+    return take_with_masks(memory, lesson, file, extractor, compute);
+  }
   if (!lesson.batch) {
     return each_image(file, extractor, compute, [&](const Patches& patches) {
       take_or_pass_over(memory, lesson, patches, compute);
@@ -257,7 +308,7 @@ Taught carry_out(const Forgetting& plan, const History& history, const Memory& m
     return rest;
   }
   Taught made = plan.from ? open_file(history, *plan.from, memory) : Taught{memory.fresh(), {}};
-  const std::vector<LessonId> again = plan.wanted.after(made.lessons.last());
+  const std::vector<LessonId> again = plan.wanted.after(made.lessons.last()).ids();
   std::uint64_t images = 0;
   for (const LessonId id : again) images += history.find(id)->images + 1;
   std::uint64_t done = 0;
@@ -267,15 +318,20 @@ Taught carry_out(const Forgetting& plan, const History& history, const Memory& m
     }
     const LessonEntry& entry = *history.find(id);
     done += entry.images + 1;
+    // What concerns a task that is not there any more.
+    if (entry.kind == "defect" && !made.memory.find_task(entry.task)) continue;
     try {
       take_again(made.memory, history, entry, extractor, compute);
       made.lessons.add(id);
     } catch (const Error& error) {
-      // What concerns a task that is not there any more. Images could be learned before.
       const Error::Kind kind = error.kind();
-      const bool is_learned = entry.images > 0 && entry.kind != "defect";
-      if (is_learned || (kind != Error::Kind::kUsage && kind != Error::Kind::kInput)) throw;
+      if (entry.images > 0 || (kind != Error::Kind::kUsage && kind != Error::Kind::kInput)) throw;
     }
+  }
+  for (const std::string& task : plan.gone) {
+    if (!made.memory.find_task(task)) continue;
+    throw Error(Error::Kind::kInput,
+                fmt::format("task '{}' is more than its lessons; nothing was taken back", task));
   }
   return made;
 }
@@ -285,12 +341,11 @@ Forgotten report_of(const Forgetting& plan, const LessonSet& left) {
   result.exact = plan.exact;
   const LessonSet others = plan.is_new_beginning ? LessonSet() : plan.wanted.without(left);
   result.lessons = plan.lessons.ids();
-  result.lessons.insert(result.lessons.end(), others.ids().begin(), others.ids().end());
+  const std::vector<LessonId> with_them = others.ids();
+  result.lessons.insert(result.lessons.end(), with_them.begin(), with_them.end());
   std::sort(result.lessons.begin(), result.lessons.end());
   if (!plan.exact) {
-    result.note =
-        "not exact: the other tasks stay as they are, with the vectors they had left; the memory "
-        "is not what it would have been without this task";
+    result.note = kNotExact;
   }
   if (!others.empty()) {
     result.note +=
@@ -299,6 +354,21 @@ Forgotten report_of(const Forgetting& plan, const LessonSet& left) {
   }
   return result;
 }
+
+namespace {
+
+// What the memory was found as after a lesson, by nothing that the list knows.
+const LessonEntry* found_after(const History& history, const LessonSet& lessons, LessonId id) {
+  for (const LessonEntry& found : history.lessons()) {
+    if (found.id > id && found.is_found() && found.stands_for.empty() &&
+        history.has(lessons, found.id)) {
+      return &found;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 std::vector<TaughtLesson> taught_lessons(const History& history, const Memory& memory,
                                          const LessonSet& lessons) {
@@ -318,6 +388,10 @@ std::vector<TaughtLesson> taught_lessons(const History& history, const Memory& m
     lesson.id = entry.id;
     lesson.kind = entry.kind;
     lesson.task = history.name_now(entry, lessons);
+    if (entry.kind == "rename") {
+      lesson.from = entry.task;
+      lesson.to = entry.to;
+    }
     lesson.images = entry.images;
     lesson.time = entry.time;
     lesson.who = entry.who;
@@ -335,6 +409,11 @@ std::vector<TaughtLesson> taught_lessons(const History& history, const Memory& m
       if (!lesson.exact) lesson.why = why_not(history, missing);
     } else if (lesson.taken) {
       lesson.why = "it is part of the memory as it was found";
+    } else if (const LessonEntry* found = found_after(history, lessons, entry.id)) {
+      lesson.why = fmt::format(
+          "whether the memory has it is not known: its file was changed without the list (lesson "
+          "{})",
+          found->id);
     }
     result.push_back(std::move(lesson));
   }

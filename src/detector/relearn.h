@@ -32,6 +32,7 @@ struct Taught {
 struct Forgetting {
   LessonSet lessons;              ///< that are taken back
   LessonSet wanted;               ///< those that stay
+  std::vector<std::string> gone;  ///< tasks that there will not be any more
   std::vector<std::string> drop;  ///< tasks whose vectors are taken out, and nothing else is done
   std::optional<KnownFile> from;  ///< else: the file to begin with; none: with nothing
   bool exact = true;
@@ -49,6 +50,10 @@ Forgetting plan_forget(const History& history, const Memory& memory, const Lesso
 /// files that are altered, kCancelled.
 Taught carry_out(const Forgetting& plan, const History& history, const Memory& memory,
                  const Extractor& extractor, Compute& compute, const Progress& progress);
+
+inline constexpr char kNotExact[] =
+    "not exact: the other tasks stay as they are, with the vectors they had left; the memory is "
+    "not what it would have been without this task";
 
 /// What there is to say of it.
 Forgotten report_of(const Forgetting& plan, const LessonSet& left);

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <utility>
 
 #include "base/file.h"
@@ -25,11 +26,18 @@ namespace {
 using ListJson = nlohmann::json;
 
 constexpr char kListFormat[] = "contcore lessons 1";
+constexpr char kAnyListFormat[] = "contcore lessons ";
+constexpr std::size_t kMostVersions = 1000;
 constexpr std::size_t kMostListBytes = std::size_t{64} << 20;
 constexpr std::size_t kMostLessons = 10000;  // in the list; the oldest go
 constexpr std::string_view kSpool = "new-";  // images of lessons that are not learned yet
 
-std::string own_spool() { return fmt::format("{}{}-", kSpool, ::getpid()); }
+// Unlike those of a process that was killed, which may have had the same number.
+const std::string& own_spool() {
+  static const std::string name =
+      fmt::format("{}{}-{:x}-", kSpool, ::getpid(), std::random_device{}());
+  return name;
+}
 
 ListJson as_json(const LessonEntry& lesson) {
   ListJson json = {{"id", lesson.id},     {"kind", lesson.kind},  {"task", lesson.task},
@@ -47,9 +55,17 @@ ListJson as_json(const KnownFile& file) {
           {"bytes", file.bytes}};
 }
 
+[[noreturn]] void damaged(const char* why) { throw Error(Error::Kind::kDamaged, why); }
+
 // Json::get() would convert any number, one out of range in an undefined way.
 std::uint64_t whole_in(const ListJson& entry, const char* key) {
   return entry.at(key).get_ref<const ListJson::number_unsigned_t&>();
+}
+
+std::uint64_t number_at(const ListJson& entry, std::uint64_t least = 1) {
+  const std::uint64_t id = whole_in(entry, "id");
+  if (id < least || id >= LessonSet::kLargest) damaged("its numbers cannot be");
+  return id;
 }
 
 std::string text_at(const ListJson& entry, const char* key) {
@@ -62,7 +78,7 @@ LessonSet set_at(const ListJson& entry, const char* key) {
 
 LessonEntry read_entry(const ListJson& entry) {
   LessonEntry lesson;
-  lesson.id = whole_in(entry, "id");
+  lesson.id = number_at(entry);
   lesson.kind = text_at(entry, "kind");
   lesson.task = text_at(entry, "task");
   lesson.time = text_at(entry, "time");
@@ -81,7 +97,7 @@ LessonEntry read_entry(const ListJson& entry) {
 
 KnownFile read_file(const ListJson& entry) {
   KnownFile file;
-  file.id = whole_in(entry, "id");
+  file.id = number_at(entry, 0);
   file.checksum = text_at(entry, "sha256");
   file.time = text_at(entry, "time");
   file.tasks = whole_in(entry, "tasks");
@@ -89,13 +105,6 @@ KnownFile read_file(const ListJson& entry) {
   file.lessons = set_at(entry, "lessons");
   file.bytes = whole_in(entry, "bytes");
   return file;
-}
-
-template <typename Entry>
-bool is_increasing(const std::vector<Entry>& entries) {
-  return std::adjacent_find(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-           return a.id >= b.id;
-         }) == entries.end();
 }
 
 std::size_t bytes_at(const std::string& path) {
@@ -135,17 +144,36 @@ std::string history_of(const std::string& memory) { return real_path(memory) + "
 History::History(const std::string& memory, const HistoryLimits& limits)
     : memory_(real_path(memory)), folder_(history_of(memory)), limits_(limits) {
   if (!is_kept()) return;
-  try {
-    read_list();
-  } catch (const std::exception& error) {
-    lessons_.clear();
-    renames_.clear();
-    founds_.clear();
-    versions_.clear();
-    files_.clear();
-    remark_ = fmt::format("{}: cannot be read, so the list of lessons begins anew ({})",
-                          list_file(), error.what());
+  struct stat info {};
+  if (::stat(list_file().c_str(), &info) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return;
+    refuse(list_file(),
+           fmt::format("cannot be read: {}; put that right, or go without (--versions 0)",
+                       std::strerror(errno)));
   }
+  std::vector<std::uint8_t> bytes;
+  if (info.st_size > 0) bytes = read_whole(list_file(), "a list of lessons", kMostListBytes);
+  std::string why;
+  try {
+    read_list(ListJson::parse(bytes.begin(), bytes.end()));
+    return;
+  } catch (const ListJson::exception& error) {
+    why = error.what();
+  } catch (const Error& error) {
+    if (error.kind() == Error::Kind::kInput) throw;
+    why = error.what();
+  }
+  lessons_.clear();
+  renames_.clear();
+  founds_.clear();
+  versions_.clear();
+  files_.clear();
+  next_ = next_version_ = 1;
+  is_damaged_ = true;
+  remark_ = fmt::format(
+      "{}: is damaged, so the list of lessons begins anew; the folder with what was kept is moved "
+      "aside when the memory is saved ({})",
+      list_file(), why);
 }
 
 History::~History() {
@@ -161,21 +189,36 @@ std::string History::file_of(const KnownFile& version) const {
   return fmt::format("{}/{}.ccm", folder_, version.id);
 }
 
-void History::read_list() {
-  std::error_code ignored;
-  if (!std::filesystem::exists(list_file(), ignored)) return;
-  const std::vector<std::uint8_t> bytes =
-      read_whole(list_file(), "a list of lessons", kMostListBytes);
-  const ListJson list = ListJson::parse(bytes.begin(), bytes.end());
-  if (text_at(list, "format") != kListFormat) refuse("it is of another version");
-  for (const ListJson& entry : list.at("lessons")) insert(read_entry(entry));
-  for (const ListJson& entry : list.at("versions")) versions_.push_back(read_file(entry));
-  if (!is_increasing(lessons_) || !is_increasing(versions_)) refuse("its numbers do not increase");
+template <typename Json>
+void History::read_list(const Json& list) {
+  const std::string format = text_at(list, "format");
+  if (format != kListFormat && format.starts_with(kAnyListFormat)) {
+    refuse(list_file(),
+           "was written by a later version of contcore: update it, or go without "
+           "(--versions 0)");
+  }
+  if (format != kListFormat) damaged("it is no list of lessons");
+  for (const ListJson& entry : list.at("lessons")) {
+    LessonEntry lesson = read_entry(entry);
+    if (!lessons_.empty() && lesson.id <= lessons_.back().id)
+      damaged("its numbers do not increase");
+    insert(std::move(lesson));
+  }
+  for (const ListJson& entry : list.at("versions")) {
+    versions_.push_back(read_file(entry));
+    const std::size_t n = versions_.size();
+    if (n > 1 && versions_[n - 1].id <= versions_[n - 2].id) damaged("its numbers do not increase");
+  }
   next_ = whole_in(list, "next");
   next_version_ = whole_in(list, "next_version");
   if ((!lessons_.empty() && next_ <= lessons_.back().id) || next_ == 0 ||
-      (!versions_.empty() && next_version_ <= versions_.back().id) || next_version_ == 0) {
-    refuse("its numbers do not increase");
+      (!versions_.empty() && next_version_ <= versions_.back().id) || next_version_ == 0 ||
+      next_ > LessonSet::kLargest || next_version_ > LessonSet::kLargest) {
+    damaged("its numbers do not increase");
+  }
+  if (limits_.by_default && list.contains("most_versions") && list.contains("most_bytes")) {
+    limits_.versions = std::clamp<std::size_t>(whole_in(list, "most_versions"), 1, kMostVersions);
+    limits_.bytes = whole_in(list, "most_bytes");
   }
   // Of the memory's own file there may be two: the last save may have come to its end or not.
   for (const ListJson& entry : list.at("memory")) files_.push_back(read_file(entry));
@@ -223,7 +266,9 @@ std::string History::name_now(const LessonEntry& lesson, const LessonSet& lesson
   return name;
 }
 
-void History::pass_over(LessonId id) { next_ = std::max(next_, id + 1); }
+void History::pass_over(LessonId id) {
+  if (id < LessonSet::kLargest) next_ = std::max(next_, id + 1);
+}
 
 std::unique_ptr<LessonImagesWriter> History::new_images() {
   if (!is_kept()) return nullptr;
@@ -275,10 +320,9 @@ LessonId History::add_found(const LessonSet& had, const Memory& memory) {
   found.time = utc_time();
   for (const TaskRecord& task : memory.tasks()) found.images += task.images;
   found.stands_for = had;
-  for (const LessonId id : had.ids()) {
+  for (const LessonId id : founds_) {
     const LessonEntry* lesson = find(id);
-    if (lesson == nullptr || !lesson->is_found()) continue;
-    for (const LessonId inside : lesson->stands_for.ids()) found.stands_for.add(inside);
+    if (lesson != nullptr && had.contains(id)) found.stands_for.add(lesson->stands_for);
   }
   return add(std::move(found), nullptr);
 }
@@ -291,6 +335,17 @@ const KnownFile* History::version(std::uint64_t id) const {
 
 // Whoever may not read the memory may not read this either: it holds images.
 void History::make_folder() {
+  if (is_damaged_) {
+    std::string aside = folder_ + ".damaged";
+    for (int i = 2; ::access(aside.c_str(), F_OK) == 0; ++i) {
+      aside = fmt::format("{}.damaged-{}", folder_, i);
+    }
+    if (file_system().rename(folder_.c_str(), aside.c_str()) != 0) {
+      refuse(folder_,
+             fmt::format("is damaged, and cannot be moved to {}: {}", aside, disk_reason(errno)));
+    }
+    is_damaged_ = false;
+  }
   struct stat memory {};
   const mode_t mode = ::stat(memory_.c_str(), &memory) == 0 ? memory.st_mode & 0666U : 0600;
   const mode_t search = (mode & 0444U) >> 2U;
@@ -363,7 +418,8 @@ void History::let_go() {
 
 void History::write_list(const KnownFile& next) const {
   ListJson list = {{"format", kListFormat},         {"next", next_},
-                   {"next_version", next_version_}, {"memory", ListJson::array({as_json(next)})},
+                   {"next_version", next_version_}, {"most_versions", limits_.versions},
+                   {"most_bytes", limits_.bytes},   {"memory", ListJson::array({as_json(next)})},
                    {"lessons", ListJson::array()},  {"versions", ListJson::array()}};
   if (current_) list["memory"].push_back(as_json(*current_));
   for (const LessonEntry& lesson : lessons_) list["lessons"].push_back(as_json(lesson));
@@ -405,9 +461,10 @@ void History::save(MemoryFile& file, const Memory& memory,
 
 // Files that the list does not name: what was let go, and what a killed process left.
 void History::tidy() const {
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, none)) {
-    const std::string name = entry.path().filename().string();
+  std::error_code error;
+  std::filesystem::directory_iterator at(folder_, error);
+  for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) {
+    const std::string name = at->path().filename().string();
     bool is_left = false;
     if (const auto images = number_in(name, ".images")) {
       const LessonEntry* lesson = find(*images);
@@ -417,7 +474,7 @@ void History::tidy() const {
     } else {
       is_left = name.starts_with(kSpool) && !name.starts_with(own_spool());
     }
-    if (is_left) file_system().unlink(entry.path().c_str());
+    if (is_left) file_system().unlink(at->path().c_str());
   }
 }
 

@@ -11,7 +11,8 @@
 // back) becomes a lesson itself, "found", which cannot be taken back.
 //
 // In: lessons, and the memory when it is saved. Out: what it was taught, and what it was. Fails
-// when the disk does not take it: nothing is saved then. A list that cannot be read is begun anew.
+// when the disk does not take it: nothing is saved then. A list that is damaged is begun anew; the
+// folder is moved aside first.
 #pragma once
 
 #include <cstddef>
@@ -61,7 +62,8 @@ struct KnownFile {
 
 class History {
  public:
-  /// Reads the list of the memory at this place, its links followed; it need not be there.
+  /// Reads the list of the memory at this place, its links followed; it need not be there. Throws
+  /// Error (kInput) when it cannot be read, or a later version wrote it.
   History(const std::string& memory, const HistoryLimits& limits);
   /// A folder that nothing was kept in goes.
   ~History();
@@ -113,7 +115,8 @@ class History {
             const LessonSet& lessons);
 
  private:
-  void read_list();
+  template <typename Json>
+  void read_list(const Json& list);
   void write_list(const KnownFile& next) const;
   void insert(LessonEntry lesson);
   void make_folder();
@@ -130,6 +133,7 @@ class History {
   HistoryLimits limits_;
   std::string remark_;
   bool made_folder_ = false;
+  bool is_damaged_ = false;  // and the folder not yet moved aside
   LessonId next_ = 1;
   std::uint64_t next_version_ = 1;
   std::uint64_t next_spool_ = 1;

@@ -51,11 +51,14 @@ Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store)
     : options_(options), live_(live), store_(store), routes_(routes(options.http.body)) {
   if (options.rate > 0) rate_.emplace(options.rate, std::max(1.0, 2 * options.rate));
   store_.learned_up_to(images_in(*live_.memory()));
-  for (const auto& [id, time] : live_.good()) {
-    store_.pass_over(id);
-    note_good(id, with_milliseconds(time));
-  }
+  store_.pass_over(live_.last_inspection());
+  for (const auto& [id, time] : live_.good()) note_good(id, time);
   load_pins();
+  for (const auto& [from, to] : live_.renames()) {
+    if (live_.memory()->find_task(from)) continue;
+    store_.rename_task(from, to);
+    rename_pins(from, to);
+  }
   live_.before_checkpoint([this] { store_good(); });
   take_over_thresholds();
   try {
@@ -68,6 +71,7 @@ Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store)
   Executor::Options how;
   how.threads = options.threads != 0 ? options.threads : cores;
   how.most = options.queue;
+  how.note = options.note;
   inspectors_ = std::make_unique<Executor>(how);
   how.threads = 1;
   how.most = kQueryQueue;
@@ -78,6 +82,7 @@ Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store)
   how.idle = [this](Compute& compute) { idle(compute); };
   learner_ = std::make_unique<Executor>(how);
   Executor::Options often;  // every 200 ms
+  often.note = options.note;
   often.idle = [this](Compute&) { keep(); };
   keeper_ = std::make_unique<Executor>(often);
   sample();

@@ -124,8 +124,10 @@ class Api {
   void load_pins();
   std::string pinned(const std::string& station) const;
   std::string product_of(const std::string& station, const std::string& task) const;
-  void learn(const Lesson& lesson, Compute& compute);
-  void take(const Lesson& lesson, const Patches& patches, Compute& compute);
+  /// `before` is called when nothing is left that could be refused.
+  void learn(const Lesson& lesson, Compute& compute, const std::function<void()>& before = {});
+  void take(const Lesson& lesson, const Patches& patches, Compute& compute,
+            const std::function<void()>& before = {});
   std::string who(const HttpRequest& request) const;
   nlohmann::json shown(const StoredInspection& row) const;
   Forgotten take_back(const Forget& what, Compute& compute);
@@ -133,7 +135,9 @@ class Api {
   void follow_lessons();
   void rename_pins(const std::string& from, const std::string& to);
   void show_defect(const StoredInspection& row, const std::optional<DefectBox>& region,
-                   const std::string& who, Compute& compute);
+                   const std::string& who, const std::function<void()>& before, Compute& compute);
+  void follow_renames(const std::vector<TaughtLesson>& before);
+  void check_right_to_forget(const HttpRequest& request, const Forget& what);
   void note_good(std::int64_t id, const std::string& time);
   void store_good();
   void take_over_thresholds();

@@ -2,12 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "base/utf8.h"
 #include "contcore/error.h"
 #include "serve/api_common.h"
 #include "serve/clock.h"
 #include "serve/service.h"
+#include "serve/store_checks.h"
 
 namespace contcore {
 namespace {
@@ -79,6 +82,12 @@ bool is_far_above(const StoredInspection& row) {
   return row.threshold && row.score > kFar * *row.threshold;
 }
 
+// Of no known product, or, where one was named, not like it: rejected for no score.
+bool is_stranger(const StoredInspection& row) {
+  return row.verdict == "unknown" ||
+         (row.verdict == "defect" && row.threshold && !(row.score > *row.threshold));
+}
+
 }  // namespace
 
 void Api::stop_learning(const std::string& reason) {
@@ -105,27 +114,35 @@ void Api::resume_learning(Compute& compute) {
   if (options_.note) options_.note("learning goes on");
 }
 
-void Api::learn(const Lesson& lesson, Compute& compute) {
+void Api::learn(const Lesson& lesson, Compute& compute, const std::function<void()>& before) {
   const Image picture = decode(lesson.image);
   // Alone: a crew that works in step would wait for whichever of it the inspections hold up.
   Compute alone(1);
   const Patches patches = extract(picture, alone);
-  take(lesson, patches, compute);
+  take(lesson, patches, compute, before);
 }
 
-void Api::take(const Lesson& lesson, const Patches& patches, Compute& compute) {
+void Api::take(const Lesson& lesson, const Patches& patches, Compute& compute,
+               const std::function<void()>& before) {
   resume_learning(compute);
   // What is wrong with this lesson alone is no reason to stop.
   if (lesson.image.size() > JournalLimits().record_bytes / 2) {
     throw Refusal{413, "the image has too many bytes to be learned"};
   }
-  try {
-    check_lesson(*live_.memory(), lesson);
-    if (lesson.defect) {
-      defect_patches(*live_.memory(), lesson.task, patches, *lesson.defect, compute);
+  const auto check = [&] {
+    try {
+      check_lesson(*live_.memory(), lesson);
+      if (lesson.defect) {
+        defect_patches(*live_.memory(), lesson.task, patches, *lesson.defect, compute);
+      }
+    } catch (const Error& error) {
+      throw Refusal{lesson.defect ? 409 : 400, error.what()};
     }
-  } catch (const Error& error) {
-    throw Refusal{lesson.defect ? 409 : 400, error.what()};
+  };
+  check();
+  if (before) {
+    before();
+    check();  // the memory may be another now
   }
   try {
     live_.take(lesson, patches, compute);
@@ -157,8 +174,10 @@ void Api::take(const Lesson& lesson, const Patches& patches, Compute& compute) {
 // the journal is begun anew.
 void Api::note_good(std::int64_t id, const std::string& time) {
   const std::uint64_t images = images_in(*live_.memory());
+  const std::string stored = with_milliseconds(time);
   const std::lock_guard<std::mutex> lock(mutex_);
-  good_.insert_or_assign(id, Store::CalledGood{time, images});
+  good_.insert_or_assign(id,
+                         Store::CalledGood{is_stored_time(stored) ? stored : utc_now_ms(), images});
 }
 
 void Api::store_good() {
@@ -211,13 +230,14 @@ HttpResponse Api::learn_image(const HttpRequest& request, const Params& params, 
 
 // The defect that a person sees, in the region drawn or in what was outlined, becomes known. An
 // inspection that is of no task, is not kept, or had nothing outlined, teaches nothing; a region
-// that cannot be learned is refused.
+// that cannot be learned is refused. `before` is called when nothing is left that could be refused.
 void Api::show_defect(const StoredInspection& row, const std::optional<DefectBox>& region,
-                      const std::string& who, Compute& compute) {
+                      const std::string& who, const std::function<void()>& before,
+                      Compute& compute) {
   const auto kept = store_.image(row.id);
   const bool known = !row.task.empty() && live_.memory()->find_task(row.task);
   if (!kept || !known) {
-    if (!region) return;
+    if (!region) return before();
     throw Refusal{409, kept ? "it belongs to no task, so its defect cannot be learned"
                             : "its image is not kept any more, so its defect cannot be learned"};
   }
@@ -229,13 +249,14 @@ void Api::show_defect(const StoredInspection& row, const std::optional<DefectBox
   lesson.defect.emplace().box = region;
   if (!region) {
     const auto map = store_.map(row.id);
-    if (!map || row.verdict != "defect") return;
+    if (!map || row.verdict != "defect") return before();
     lesson.defect->level = layers(row).level;
   }
   try {
-    learn(lesson, compute);
+    learn(lesson, compute, before);
   } catch (const Refusal& refusal) {
-    if (region || refusal.status != 409) throw;  // what was outlined then may not be any more
+    if (region || refusal.status != 409) throw;
+    before();  // what was outlined then may not be any more
   }
 }
 
@@ -249,14 +270,20 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
   const StoredInspection row = stored(params);
   const std::optional<DefectBox> region = region_of(body, row);
   if (region && label != "defect") throw Refusal{400, "a region is of a defect"};
-  // What it taught before, as good or as a defect, is not so.
-  if (label != row.feedback || region) {
-    if (const LessonId lesson = live_.lesson_of(row.id)) take_back({{lesson}, {}}, compute);
-  }
+  // What it taught before, as good or as a defect, is not so. It goes when nothing is left that
+  // could be refused: a refusal changes nothing.
+  LessonId earlier = label != row.feedback || region ? live_.lesson_of(row.id) : 0;
+  const auto take_back_earlier = [&] {
+    if (earlier != 0) take_back({{std::exchange(earlier, 0)}, {}}, compute);
+  };
   if (label == "good" && !row.learned) {
     const auto kept = store_.image(row.id);
     if (!kept) throw Refusal{409, "its image is not kept any more, so it cannot be learned"};
     if (row.task.empty()) throw Refusal{409, "it belongs to no task, so it cannot be learned"};
+    if (!live_.memory()->find_task(row.task)) {
+      throw Refusal{
+          409, fmt::format("there is no task '{}' any more, so it cannot be learned", row.task)};
+    }
     const bool confirmed = body.contains("confirm") && body["confirm"] == true;
     if (is_far_above(row) && !confirmed) {
       throw Refusal{409,
@@ -266,11 +293,11 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
                                 row.score, *row.threshold),
                     true};
     }
-    if (row.verdict == "unknown" && !confirmed) {
+    if (is_stranger(row) && !confirmed) {
       throw Refusal{
           409,
-          fmt::format("it is like no known product: learned as good it is one of {}; send "
-                      "\"confirm\": true if it is",
+          fmt::format("it is not like {}: learned as good it is one of them; send \"confirm\": "
+                      "true if it is",
                       row.task),
           true};
     }
@@ -280,7 +307,7 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
     lesson.who = who(request);
     lesson.calibrates = false;  // it was a false alarm, or it would not be taught: no yardstick
     lesson.inspection = row.id;
-    learn(lesson, compute);
+    learn(lesson, compute, take_back_earlier);
     try {
       store_good();
     } catch (const Error& error) {
@@ -288,7 +315,8 @@ HttpResponse Api::feedback(const HttpRequest& request, const Params& params, Com
     }
     return json_response(200, shown(stored(params)));
   }
-  if (label == "defect") show_defect(row, region, who(request), compute);
+  if (label == "defect") show_defect(row, region, who(request), take_back_earlier, compute);
+  take_back_earlier();
   store_good();
   store_.feedback(row.id, label, utc_now_ms());
   promises_.changed(row.task);

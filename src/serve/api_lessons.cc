@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "contcore/error.h"
+#include "memory/lesson_set.h"
 #include "serve/api_common.h"
 #include "serve/clock.h"
 #include "serve/service.h"
@@ -31,7 +32,9 @@ Json as_json(const TaughtLesson& lesson) {
           {"taken", lesson.taken},
           {"inspection", lesson.inspection == 0 ? Json(nullptr) : Json(lesson.inspection)},
           {"exact", lesson.exact},
-          {"why", lesson.why}};
+          {"why", lesson.why},
+          {"from", lesson.from},
+          {"to", lesson.to}};
 }
 
 Json as_json(const MemoryVersion& version) {
@@ -117,7 +120,7 @@ HttpResponse Api::versions(const HttpRequest& /*request*/, const Params& /*param
 Forgotten Api::take_back(const Forget& what, Compute& compute) {
   resume_learning(compute);
   try {
-    live_.check_forget(what);
+    live_.plan(what);
   } catch (const Error& error) {
     throw Refusal{error.kind() == Error::Kind::kUsage ? 404 : 409, error.what()};
   }
@@ -142,28 +145,52 @@ void Api::change_memory(const std::function<void()>& change) {
     const std::lock_guard<std::mutex> lock(mutex_);
     learning_ = true;
   }
-  try {
-    change();
-  } catch (const Error& error) {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      learning_ = false;
-    }
-    if (error.kind() != Error::Kind::kInput) throw;
-    stop_learning(error.what());
-    throw Refusal{503, fmt::format("nothing has changed: {}", error.what())};
-  }
-  {
+  const std::vector<TaughtLesson> before = live_.lessons();
+  const auto end = [&] {
     const std::lock_guard<std::mutex> lock(mutex_);
     learning_ = false;
     learned_ = Clock::now();
+  };
+  try {
+    change();
+    end();
+  } catch (const Error& error) {
+    end();
+    if (error.kind() != Error::Kind::kInput) throw;
+    stop_learning(error.what());
+    throw Refusal{503, fmt::format("nothing has changed: {}", error.what())};
+  } catch (...) {
+    end();
+    throw;
   }
   try {
+    follow_renames(before);
     follow_lessons();
   } catch (const Error& error) {
     if (options_.note) options_.note(error.what());  // the next start does it
   }
   sample();
+}
+
+// Names in the store and of pinned products change with the renames that the memory has.
+void Api::follow_renames(const std::vector<TaughtLesson>& before) {
+  const std::vector<TaughtLesson> after = live_.lessons();
+  const auto is_taken = [](const std::vector<TaughtLesson>& all, std::uint64_t id) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const TaughtLesson& lesson) { return lesson.id == id && lesson.taken; });
+  };
+  const auto rename = [&](const std::string& from, const std::string& to) {
+    store_.rename_task(from, to);
+    rename_pins(from, to);
+  };
+  for (auto lesson = before.rbegin(); lesson != before.rend(); ++lesson) {
+    if (lesson->to.empty() || !lesson->taken || is_taken(after, lesson->id)) continue;
+    rename(lesson->to, lesson->from);
+  }
+  for (const TaughtLesson& lesson : after) {
+    if (lesson.to.empty() || !lesson.taken || is_taken(before, lesson.id)) continue;
+    rename(lesson.from, lesson.to);
+  }
 }
 
 // The store says of inspections what the lessons say.
@@ -176,18 +203,45 @@ void Api::follow_lessons() {
   store_.taken_back(gone);
   for (const TaughtLesson& lesson : live_.lessons()) {
     if (lesson.kind == "feedback" && lesson.taken) {
-      note_good(lesson.inspection, with_milliseconds(lesson.time));
+      note_good(lesson.inspection, lesson.time);
     }
   }
   store_good();
 }
 
+// Who is no admin may take back what he taught himself, and images that others taught as long as
+// their task stays; not what an admin alone may do.
+void Api::check_right_to_forget(const HttpRequest& request, const Forget& what) {
+  if (options_.tokens.empty() ||
+      options_.tokens.role(request.header("authorization")) == Role::kAdmin) {
+    return;
+  }
+  if (!what.tasks.empty()) throw Refusal{403, "to forget a task needs an admin's token"};
+  LessonSet lessons;
+  std::vector<std::string> gone;
+  try {
+    const Forgetting plan = live_.plan(what);
+    lessons = plan.lessons;
+    gone = plan.gone;
+  } catch (const Error&) {
+    return;  // which will be said
+  }
+  const std::string self = who(request);
+  for (const TaughtLesson& lesson : live_.lessons()) {
+    const bool goes_with_it =
+        lesson.taken && std::find(gone.begin(), gone.end(), lesson.task) != gone.end();
+    if (lesson.who == self || !(goes_with_it || lessons.contains(lesson.id))) continue;
+    if (goes_with_it || lesson.kind == "threshold" || lesson.kind == "rename") {
+      throw Refusal{403, fmt::format("lesson {} was taught by another, and is an admin's to take "
+                                     "back",
+                                     lesson.id)};
+    }
+  }
+}
+
 HttpResponse Api::forget(const HttpRequest& request, const Params& /*params*/, Compute& compute) {
   const Forget what = read_forget(object_of(request));
-  if (!what.tasks.empty() && !options_.tokens.empty() &&
-      options_.tokens.role(request.header("authorization")) != Role::kAdmin) {
-    throw Refusal{403, "to forget a task needs an admin's token"};
-  }
+  check_right_to_forget(request, what);
   const Forgotten done = take_back(what, compute);
   return json_response(200,
                        {{"forgotten", done.lessons}, {"exact", done.exact}, {"note", done.note}});

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <exception>
 #include <utility>
 
 namespace contcore {
@@ -61,10 +62,15 @@ void Executor::run() {
         return;
       }
     }
-    if (work) {
-      work(crew);
-    } else if (options_.idle) {
-      options_.idle(crew);
+    try {
+      if (work) {
+        work(crew);
+      } else if (options_.idle) {
+        options_.idle(crew);
+      }
+    } catch (const std::exception& error) {
+      // Nobody is left to tell but the log; the next one may do better.
+      if (options_.note) options_.note(error.what());
     }
   }
 }

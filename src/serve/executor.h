@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -25,6 +26,8 @@ class Executor {
     /// Called by a single thread when there has been nothing to do for a while.
     std::function<void(Compute&)> idle;
     double idle_seconds = 0.2;
+    /// Told what work threw, which it must not.
+    std::function<void(const std::string&)> note;
   };
   explicit Executor(const Options& options);
   /// As finish().

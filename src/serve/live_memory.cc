@@ -62,14 +62,21 @@ void LiveMemory::open_journal(Compute& compute) {
     if (lesson.inspection != 0 && !lesson.defect && is_taken) {
       good_.emplace_back(lesson.inspection, lesson.time);
     }
+    if (!lesson.rename_to.empty() && is_taken) renames_.emplace_back(lesson.task, lesson.rename_to);
+    last_inspection_ = std::max(last_inspection_, lesson.inspection);
     in_journal_.push_back(0);  // with the memory it was written down
     history_.pass_over(lesson.id);
   }
   for (std::size_t i = 0; i < opened.records.size(); ++i) {
     const Lesson lesson = read_lesson(opened.records[i], journal);
+    if (!lesson.rename_to.empty() && replayed.taken[i]) {
+      renames_.emplace_back(lesson.task, lesson.rename_to);
+    }
+    last_inspection_ = std::max(last_inspection_, lesson.inspection);
     in_journal_.push_back(replayed.taken[i] ? write_down(lesson) : 0);
   }
   for (const LessonEntry& lesson : history_.lessons()) {
+    last_inspection_ = std::max(last_inspection_, lesson.inspection);
     if (lesson.kind != "feedback" || !history_.has(lessons_, lesson.id)) continue;
     const bool is_known =
         std::any_of(replayed.good.begin(), replayed.good.end(),
@@ -184,8 +191,8 @@ void LiveMemory::restore(std::uint64_t version, Compute& compute) {
   replace(std::move(before), 0, compute);
 }
 
-void LiveMemory::check_forget(const Forget& what) const {
-  plan_forget(history_, front_->memory, lessons_, what);
+Forgetting LiveMemory::plan(const Forget& what) const {
+  return plan_forget(history_, front_->memory, lessons_, what);
 }
 
 void LiveMemory::check_restore(std::uint64_t version) const {
@@ -196,7 +203,7 @@ LessonId LiveMemory::lesson_of(std::int64_t inspection) const {
   const std::lock_guard<std::mutex> lock(history_mutex_);
   const auto& all = history_.lessons();
   const auto found = std::find_if(all.rbegin(), all.rend(), [&](const LessonEntry& lesson) {
-    return lesson.inspection == inspection && lessons_.contains(lesson.id);
+    return lesson.inspection == inspection && history_.has(lessons_, lesson.id);
   });
   return found == all.rend() ? 0 : found->id;
 }

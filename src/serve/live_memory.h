@@ -54,6 +54,10 @@ class LiveMemory {
   const std::string& path() const { return file_.path(); }
   /// Inspections that the journal says were called good and learned, and when.
   const std::vector<std::pair<std::int64_t, std::string>>& good() const { return good_; }
+  /// The last inspection that a lesson ever came from, as far as known; 0: none.
+  std::int64_t last_inspection() const { return last_inspection_; }
+  /// Tasks that were renamed by lessons of the journal.
+  const std::vector<std::pair<std::string, std::string>>& renames() const { return renames_; }
   /// Is called before the journal is begun anew, to write down what follows from it elsewhere. If
   /// it throws, the journal stays, and nothing is saved.
   void before_checkpoint(std::function<void()> action) { before_checkpoint_ = std::move(action); }
@@ -91,7 +95,7 @@ class LiveMemory {
   /// Goes back to a version; the same.
   void restore(std::uint64_t version, Compute& compute);
   /// Throw what these would, as far as that is known before they begin.
-  void check_forget(const Forget& what) const;
+  Forgetting plan(const Forget& what) const;
   void check_restore(std::uint64_t version) const;
 
   // For any thread.
@@ -140,6 +144,8 @@ class LiveMemory {
   LessonSet lessons_;  // that the front has
   std::function<void()> before_checkpoint_;
   std::vector<std::pair<std::int64_t, std::string>> good_;
+  std::int64_t last_inspection_ = 0;
+  std::vector<std::pair<std::string, std::string>> renames_;
   std::string remark_;
   std::atomic<std::size_t> unsaved_ = 0;
 };

@@ -95,11 +95,12 @@ Promises::Promises(Store& store) : store_(store) {
     if (!key.starts_with(kPrefix)) continue;
     const nlohmann::json kept = nlohmann::json::parse(value, nullptr, false);
     const auto number = [&](const char* name) {
-      return kept.is_object() && kept.contains(name) && kept[name].is_number();
+      return kept.is_object() && kept.contains(name) && kept[name].is_number_integer();
     };
+    const bool has_first = kept.is_object() && kept.contains("first") && kept["first"].is_number();
     Beginning beginning;
     if (number("since")) beginning.since = kept["since"].get<std::int64_t>();
-    if (number("until") && number("first") && kept["first"].get<double>() > 0) {
+    if (number("until") && has_first && kept["first"].get<double>() > 0) {
       beginning.until = kept["until"].get<std::int64_t>();
       beginning.first = kept["first"].get<double>();
     }
@@ -128,7 +129,12 @@ void Promises::changed(const std::string& task) {
 
 void Promises::begin_anew(const std::string& task) {
   const std::lock_guard lock(mutex_);
-  const std::vector<StoredPart> latest = store_.latest_parts(task, 0, 1);
+  std::vector<StoredPart> latest;
+  try {
+    latest = store_.latest_parts(task, 0, 1);
+  } catch (const Error&) {
+    return;  // as before; what it follows from has happened
+  }
   keep(task, {latest.empty() ? 0 : latest[0].id, 0, std::nullopt});
   seen_.erase(task);
 }

@@ -135,6 +135,45 @@ class LessonsCommandTest(Lessons):
         self.run_well("versions", memory, "--restore", "1")
         self.assertEqual(content(memory), before)
 
+    def test_what_is_not_to_be_kept_is_not(self):
+        memory = self.path("line.ccm")
+        self.learn(memory, 0, 0, 20, "a", "--versions", "0")
+        bad = self.path("bad")
+        os.mkdir(bad)
+        masks = self.path("masks")
+        os.mkdir(masks)
+        mask = serving.numpy.zeros((64, 64, 3))
+        mask[16:44, 20:48] = 255
+        for name, image in ((bad + "/0.png", picture(0, 77, True)), (masks + "/0_mask.png", serving.png(mask))):
+            with open(name, "wb") as file:
+                file.write(image)
+        self.run_well("learn", memory, bad, "--task", "a", "--defects", "--masks", masks, "--versions", "0")
+        self.assertFalse(os.path.exists(memory + ".versions"))
+        self.run_well("forget", memory, "--task", "a", "--versions", "0")
+        self.assertFalse(os.path.exists(memory + ".versions"))
+
+    def test_a_damaged_list_is_moved_aside_and_said(self):
+        memory = self.path("line.ccm")
+        self.learn(memory, 0, 0, 4, "a")
+        self.learn(memory, 1, 0, 4, "b")
+        kept = sorted(os.listdir(memory + ".versions"))
+        with open(memory + ".versions/lessons.json", "w") as file:
+            file.write("{")
+        done = self.run_well("learn", memory, self.images(2, 0, 4), "--task", "c")
+        self.assertIn("damaged", done.stderr)
+        self.assertEqual(sorted(os.listdir(memory + ".versions.damaged")), kept)
+        self.assertEqual([one["kind"] for one in self.listed(memory)], ["found", "batch"])
+
+    def test_lessons_of_a_file_changed_elsewhere_are_not_said_to_be_taken_back(self):
+        memory = self.path("line.ccm")
+        self.learn(memory, 0, 0, 4, "a")
+        self.run_well("learn", memory, self.images(1, 0, 4), "--task", "b", "--versions", "0")
+        self.learn(memory, 2, 0, 4, "c")
+        first = self.listed(memory)[0]
+        self.assertFalse(first["taken"])
+        self.assertIn("not known", first["why"])
+        self.assertIn("not known", self.run_well("lessons", memory).stdout)
+
     def test_stray_tasks_leave_no_trace(self):
         """Far more than versions are kept, in a memory that they fill."""
         memory = self.path("line.ccm")
@@ -217,6 +256,106 @@ class LessonsServiceTest(Lessons):
         self.assertIn(reply.status, (200, 409))
         for body in ({"lessons": "1"}, {"lessons": [-1]}, {"tasks": [1]}, {"lessons": [1.5]}, {}, {"x": []}):
             self.assertIn(service.ask("POST", "/v1/lessons/forget", body, token=admin).status, (400, 404), body)
+
+    def test_an_admins_lessons_are_an_admins(self):
+        tokens = self.path("tokens")
+        with open(tokens, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write("learn learn-token-000000 Ada\nadmin admin-token-000000 Bo\n")
+        service = self.start("--tokens", tokens)
+        learns, admin = "learn-token-000000", "admin-token-000000"
+        for i in range(6):
+            service.good("POST", "/v1/tasks/a/images", picture(0, i), token=admin if i < 5 else learns)
+        service.good("POST", "/v1/tasks/mine/images", picture(1, 0), token=learns)
+        service.good("PUT", "/v1/tasks/a/threshold", {"score": 400}, token=admin)
+        ids = [one["id"] for one in service.good("GET", "/v1/lessons", token=learns)["lessons"]][::-1]
+
+        def status(token, *lessons):
+            return service.ask("POST", "/v1/lessons/forget", {"lessons": list(lessons)}, token=token).status
+
+        self.assertEqual(status(learns, ids[7]), 403)  # the threshold
+        self.assertEqual(status(learns, *ids[:6]), 403)  # all of a task that an admin taught
+        self.assertEqual(status(learns, ids[0]), 200)  # an image, and the task stays
+        self.assertEqual(status(learns, ids[6]), 200)  # a task of one's own
+        self.assertEqual(status(admin, *ids[1:6]), 200)
+        self.assertEqual(service.good("GET", "/v1/tasks", token=learns)["tasks"], [])
+
+    def test_what_is_refused_changes_nothing(self):
+        service = self.start()
+        for i in range(25):
+            service.good("POST", "/v1/tasks/bottle/images", picture(0, i))
+        seen = service.good("POST", "/v1/inspections", picture(0, 100, True))
+        path = "/v1/inspections/%d/feedback" % seen["id"]
+        service.good("POST", path, {"label": "defect"})
+        known = service.good("GET", "/v1/lessons")["lessons"]
+        self.assertEqual((known[0]["kind"], known[0]["taken"]), ("defect", True))
+        wide = {"x": 0, "y": 0, "width": seen["width"], "height": seen["height"]}
+        for body in ({"label": "good"}, {"label": "defect", "region": wide}):
+            self.assertEqual(service.ask("POST", path, body).status, 409, body)
+            self.assertEqual(service.good("GET", "/v1/lessons")["lessons"], known)
+            self.assertEqual(service.tasks()["bottle"]["known_defects"], 1)
+        self.assertEqual(service.good("GET", "/v1/inspections/%d" % seen["id"])["feedback"], "defect")
+        # Confirmed it is good, and no defect any more.
+        self.assertTrue(service.good("POST", path, {"label": "good", "confirm": True})["learned"])
+        self.assertEqual(service.tasks()["bottle"]["known_defects"], 0)
+        self.assertEqual(service.ask("POST", path, {"label": "defect", "region": wide}).status, 409)
+        self.assertTrue(service.good("GET", "/v1/inspections/%d" % seen["id"])["learned"])
+        # Of a task that is forgotten nothing can be learned.
+        service.good("POST", path, {"label": ""})
+        self.forget(service, tasks=["bottle"], exact=False)
+        self.assertEqual(service.ask("POST", path, {"label": "good", "confirm": True}).status, 409)
+        self.assertEqual(service.tasks(), {})
+
+    def test_what_is_not_like_the_product_named_is_asked_about(self):
+        service = self.start_learned()
+        blank = serving.png(serving.numpy.full((64, 64, 3), 255))
+        for _ in range(2):
+            seen = service.good("POST", "/v1/inspections", blank, task="p0")
+            self.assertEqual(seen["verdict"], "defect")
+            reply = service.ask("POST", "/v1/inspections/%d/feedback" % seen["id"], {"label": "good"})
+            self.assertEqual(reply.status, 409)
+            self.assertIs(reply.json()["confirm"], True)
+
+    def test_names_follow_a_rename_that_is_taken_back(self):
+        service = self.start_learned()
+        service.good("PUT", "/v1/stations/s", {"task": "p0"})
+        seen = service.good("POST", "/v1/inspections", picture(0, 5), station="s")
+        before = service.good("GET", "/v1/versions")["versions"]
+        service.good("PUT", "/v1/tasks/p0", {"name": "flasche"})
+        self.assertEqual(service.good("POST", "/v1/inspections", picture(0, 6), station="s")["task"], "flasche")
+        rename = service.good("GET", "/v1/lessons")["lessons"][0]
+        self.assertEqual((rename["from"], rename["to"]), ("p0", "flasche"))
+        self.forget(service, lessons=[rename["id"]])
+        self.assertEqual(service.good("POST", "/v1/inspections", picture(0, 7), station="s")["task"], "p0")
+        self.assertEqual(service.good("GET", "/v1/inspections/%d" % seen["id"])["task"], "p0")
+        service.good("PUT", "/v1/tasks/p0", {"name": "bottle"})
+        newest = service.good("GET", "/v1/versions")["versions"]
+        self.assertGreater(len(newest), len(before))
+        service.good("POST", "/v1/versions/%d/restore" % newest[0]["id"], {})
+        self.assertEqual(service.good("POST", "/v1/inspections", picture(0, 8), station="s")["task"], "p0")
+        # The power goes between the lesson and the database, which is put back here as it was.
+        self.assertEqual(service.stop(), 0)
+        shutil.copy(service.memory + ".db", self.path("before.db"))
+        service = self.start()
+        service.good("PUT", "/v1/tasks/p0", {"name": "last"})
+        service.kill()
+        for end in ["-wal", "-shm"]:
+            if os.path.exists(service.memory + ".db" + end):
+                os.remove(service.memory + ".db" + end)
+        shutil.copy(self.path("before.db"), service.memory + ".db")
+        service = self.start()
+        self.assertEqual(service.good("POST", "/v1/inspections", picture(0, 9), station="s")["task"], "last")
+
+    def test_a_new_database_gives_no_id_that_a_lesson_knows(self):
+        service = self.start()
+        for i in range(25):
+            service.good("POST", "/v1/tasks/bottle/images", picture(0, i))
+        seen = service.good("POST", "/v1/inspections", picture(0, 100, True))
+        service.good("POST", "/v1/inspections/%d/feedback" % seen["id"], {"label": "defect"})
+        self.assertEqual(service.stop(), 0)
+        os.remove(service.memory + ".db")
+        service = self.start()
+        other = service.good("POST", "/v1/inspections", picture(0, 101, True))
+        self.assertGreater(other["id"], seen["id"])
 
     def test_a_job_is_taken_back(self):
         service = self.start_learned()

@@ -51,7 +51,7 @@ class ForgetTest : public testing::Test {
         [&] {
           DetectorOptions options;
           options.backbone = "builtin";
-          options.geometry = Geometry::parse("64", "none");
+          options.geometry = Geometry::parse(side_, "none");
           options.capacity = capacity_;
           options.consolidate = rule_;
           return options;
@@ -114,6 +114,7 @@ class ForgetTest : public testing::Test {
   }
 
   std::size_t capacity_ = 60;
+  std::string side_ = "64";
   Consolidate rule_;
   HistoryLimits kept_;
   fs::path folder_;
@@ -272,6 +273,113 @@ TEST_F(ForgetTest, RefusesAVersionOfAnotherBackbone) {
   Detector detector = open("line.ccm");
   EXPECT_THROW(detector.restore(1), Error);
   EXPECT_EQ(bytes("line.ccm"), before);
+}
+
+// Defects that were shown, in a box or with masks, are taken again with the rest; they are no
+// images of the task, which is forgotten whole all the same.
+TEST_F(ForgetTest, DefectsAreTakenAgain) {
+  capacity_ = 2000;
+  side_ = "256";  // so that there are patches beside a defect which show nothing of it
+  const std::string product = "ceramic_tile";
+  const auto files = [&](std::size_t first, std::size_t count) {
+    std::vector<std::string> names;
+    for (std::size_t i = first; i < first + count; ++i) {
+      names.push_back(path(product + std::to_string(i) + ".png"));
+      write_image(names.back(), make_product(product, i, "", 1).image);
+    }
+    return names;
+  };
+  const auto learn = [&](const std::string& name, const std::string& task, std::size_t first) {
+    Detector detector = open(name);
+    LearnOptions options;
+    options.task = task;
+    detector.learn(files(first, 12), options, compute_);
+    detector.save(path(name));
+  };
+  const auto show = [&](const std::string& name, std::size_t first, bool with_masks) {
+    Detector detector = open(name);
+    LearnOptions options;
+    options.task = "gear";
+    std::vector<std::string> bad;
+    for (std::size_t i = first; i < first + 3; ++i) {
+      Image image = make_product(product, i, "", 1).image;
+      Image mask = image;
+      for (std::size_t at = 0; at < image.rgb.size(); ++at) {
+        const std::size_t x = at / 3 % image.width, y = at / 3 / image.width;
+        const bool is_bad = x >= 100 && x < 140 && y >= 90 && y < 130;
+        if (is_bad) image.rgb[at] = (x / 4 + y / 4) % 2 == 0 ? 0 : 255;
+        mask.rgb[at] = is_bad ? 255 : 0;
+      }
+      bad.push_back(path("bad" + std::to_string(i) + ".png"));
+      write_image(bad.back(), image);
+      write_image(bad.back() + ".mask.png", mask);
+    }
+    if (with_masks) {
+      const auto mask = [&](const std::string& file) { return file + ".mask.png"; };
+      detector.learn_defects(bad, mask, options, compute_);
+    } else {
+      DefectMark mark;
+      mark.box = DefectBox{100, 90, 40, 40};
+      detector.learn_defect(read_image(bad[0]), mark, "gear", compute_);
+    }
+    detector.save(path(name));
+  };
+  for (const bool with_masks : {false, true}) {
+    const std::string line = with_masks ? "masks.ccm" : "boxes.ccm";
+    const std::string twin = "twin of " + line;
+    for (const std::string& name : {line, twin}) {
+      learn(name, "gear", 0);
+      if (name == line) learn(name, "gear", 20);
+      show(name, 50, with_masks);
+      learn(name, "gear", 40);
+    }
+    for (const TaughtLesson& lesson : open(line).lessons()) EXPECT_TRUE(lesson.exact) << lesson.id;
+    // Where they cannot be read nothing happens; it is not as if they had nothing to say.
+    const std::string images = path(line) + ".versions/3.images";
+    fs::rename(images, images + ".away");
+    EXPECT_THROW(forget(line, {{2}, {}}), Error);
+    fs::rename(images + ".away", images);
+    EXPECT_TRUE(forget(line, {{2}, {}}).exact);
+    EXPECT_TRUE(bytes(line) == bytes(twin)) << line;
+    EXPECT_TRUE(forget(line, {{}, {"gear"}, true}).exact);
+    EXPECT_TRUE(open(line).memory().tasks().empty());
+  }
+}
+
+// A task that was there before its lessons were written down, with as many defects shown as images:
+// it goes, or it is said that it does not.
+TEST_F(ForgetTest, ATaskIsGoneOrItIsRefused) {
+  capacity_ = 2000;
+  kept_.versions = 0;
+  teach_all("line.ccm", {{Kind::kBatch, "a", 0, 3}});
+  kept_ = {};
+  teach_all("line.ccm", {{Kind::kOnline, "a", 10, 3}, {Kind::kBatch, "b", 20, 3}});
+  const Forgotten done = forget("line.ccm", {{}, {"a"}, false});
+  EXPECT_FALSE(open("line.ccm").memory().find_task("a")) << done.note;
+}
+
+// Without a list of lessons a whole task can still be taken out.
+TEST_F(ForgetTest, ATaskIsTakenOutWithoutAList) {
+  capacity_ = 2000;
+  kept_.versions = 0;
+  teach_all("line.ccm", {{Kind::kBatch, "a", 0, 3}, {Kind::kBatch, "b", 20, 3}});
+  teach_all("twin.ccm", {{Kind::kBatch, "a", 0, 3}});
+  EXPECT_TRUE(forget("line.ccm", {{}, {"b"}, true}).exact);
+  EXPECT_EQ(bytes("line.ccm"), bytes("twin.ccm"));
+  EXPECT_THROW(forget("line.ccm", {{1}, {}}), Error);
+  EXPECT_FALSE(fs::exists(path("line.ccm") + ".versions"));
+}
+
+// Lessons go by names: without the rename the later ones would be of another task.
+TEST_F(ForgetTest, ARenameThatLaterLessonsGoByStays) {
+  teach_all("line.ccm", {{Kind::kBatch, "a", 0, 4}, {Kind::kRename, "a", 0, 0}});
+  const std::string before = bytes("line.ccm");
+  teach_all("line.ccm", {{Kind::kBatch, "a", 10, 4}});
+  EXPECT_THROW(forget("line.ccm", {{2}, {}}), Error);
+  forget("line.ccm", {{3}, {}});
+  EXPECT_EQ(bytes("line.ccm"), before);
+  forget("line.ccm", {{2}, {}});
+  EXPECT_TRUE(open("line.ccm").memory().find_task("a"));
 }
 
 TEST_F(ForgetTest, ARenamedTaskIsForgottenByItsNewName) {

@@ -195,12 +195,11 @@ TEST_F(HistoryTest, ADamagedListBeginsAnewAndNothingElseIsLost) {
       {"[]", "{}", R"({"format":"contcore lessons 1"})",
        R"({"format":"contcore lessons 1","next":1,"next_version":1,"memory":[],"lessons":[1],"versions":[]})",
        R"({"format":"contcore lessons 1","next":-1,"next_version":1,"memory":[],"lessons":[],"versions":[]})",
-       R"({"format":"contcore lessons 9","next":1,"next_version":1,"memory":[],"lessons":[],"versions":[]})",
-       R"({"format":"contcore lessons 1","next":1,"next_version":1,"memory":[{"id":0,"sha256":"x","time":"","tasks":1,"vectors":1,"bytes":1,"lessons":"1-99999999999"}],"lessons":[],"versions":[]})"}) {
+       R"({"format":"contcore lessons 1","next":1,"next_version":1,"memory":[{"id":0,"sha256":"x","time":"","tasks":1,"vectors":1,"bytes":1,"lessons":"1-99999999999999999"}],"lessons":[],"versions":[]})"}) {
     std::ofstream(path) << hostile;
     EXPECT_NE(History(memory_, {}).remark(), "") << hostile;
   }
-  // The memory goes on being taught.
+  // The memory goes on being taught, and what was kept is not thrown away.
   std::ofstream(path) << "{";
   MemoryFile file(memory_);
   History history(memory_, {});
@@ -208,6 +207,51 @@ TEST_F(HistoryTest, ADamagedListBeginsAnewAndNothingElseIsLost) {
   LessonSet again = history.opened(file.checksum(), now);
   teach(history, file, again, 4);
   EXPECT_EQ(History(memory_, {}).remark(), "");
+  EXPECT_TRUE(fs::exists(memory_ + ".versions.damaged/1.ccm"));
+  EXPECT_TRUE(fs::exists(memory_ + ".versions.damaged/lessons.json"));
+  std::ofstream(path) << "{";
+  History once_more(memory_, {});
+  again = once_more.opened(file.checksum(), now);
+  teach(once_more, file, again, 5);
+  EXPECT_TRUE(fs::exists(memory_ + ".versions.damaged-2/1.ccm"));
+}
+
+// What cannot be read now may be readable tomorrow, or by another version: it is not begun anew.
+TEST_F(HistoryTest, AListThatCannotBeReadIsLeftAlone) {
+  LessonSet lessons;
+  {
+    MemoryFile file(memory_);
+    History history(memory_, {});
+    teach(history, file, lessons, 1);
+  }
+  const std::string path = memory_ + ".versions/lessons.json";
+  std::ofstream(path) << R"({"format":"contcore lessons 9"})";
+  EXPECT_THROW(History(memory_, {}), Error);
+  fs::remove(path);
+  fs::create_directory(path);
+  EXPECT_THROW(History(memory_, {}), Error);
+  HistoryLimits without;
+  without.versions = 0;
+  EXPECT_NO_THROW(History(memory_, without));
+}
+
+// A command that was told nothing keeps what the one before was told to.
+TEST_F(HistoryTest, KeepsAsMuchAsItWasToldLast) {
+  LessonSet lessons;
+  HistoryLimits said{5, std::size_t{1} << 20};
+  HistoryLimits nothing;
+  nothing.by_default = true;
+  nothing.versions = 2;
+  for (std::size_t n = 1; n <= 8; ++n) {
+    MemoryFile file(memory_);
+    History history(memory_, n == 1 ? said : nothing);
+    if (n > 1) {
+      const Memory now = file.open();
+      lessons = history.opened(file.checksum(), now);
+    }
+    teach(history, file, lessons, n);
+  }
+  EXPECT_EQ(History(memory_, {}).versions().size(), 5U);
 }
 
 TEST_F(HistoryTest, SomeImagesCanBeLeftOutAgain) {
