@@ -259,6 +259,8 @@ class Memory {
   /// What was set by hand; else what the calibration says at this rate of false alarms, for as many
   /// vectors as the task has now. Nothing when it is not calibrated, or not for so few.
   std::optional<Threshold> threshold(std::size_t task, double false_alarms) const;
+  /// The same, whatever was set by hand.
+  std::optional<Threshold> calibrated_threshold(std::size_t task, double false_alarms) const;
   std::vector<TaskState> states() const;
   /// Scores of the images a task is calibrated with, for as many vectors as it has now, raised
   /// where known defects are used.
