@@ -249,6 +249,27 @@ TEST_F(ReviewOfImages, RecognisesAnotherProduct) {
   EXPECT_EQ(kinds(review("screw")), "");
 }
 
+// Each patch of it is one of a screw, so that it scores little, but as a whole it is none.
+TEST_F(ReviewOfImages, ANewProductIsNotGoodOfOneItIsAStrangerTo) {
+  Made screws(2);
+  add(screws, 40);
+  learn("screw");
+  begin_anew();
+  std::size_t low = 0;
+  for (std::size_t i = 0; i < 30; ++i) {
+    Patches tile = screws.next();
+    for (std::size_t r = 0; r < tile.vectors.rows(); ++r) {
+      std::copy_n(tile.vectors.row(r - r % 4), kWide, tile.vectors.row(r));
+    }
+    const float score =
+        image_score(memory_.distances(tile.vectors.view(), compute_), tile.grid(), Score::kPatch);
+    low += score <= memory_.threshold(0, 0.05)->score ? 1U : 0U;
+    add(tile);
+  }
+  EXPECT_GT(low, 20U);
+  EXPECT_EQ(kinds(review("tile")), "");
+}
+
 TEST_F(ReviewOfImages, SaysWhenTheyAreTooFew) {
   Made made(1);
   add(made, 18);
