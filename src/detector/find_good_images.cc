@@ -39,7 +39,8 @@ bool is_folder(const fs::path& path) {
 fs::path whole(const std::string& path) {
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error);
-  return (error ? fs::path(path) : absolute).lexically_normal();
+  const fs::path normal = (error ? fs::path(path) : absolute).lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();  // without a slash at the end
 }
 
 // Finds the data set that a file lies in, remembering folders it has looked at.

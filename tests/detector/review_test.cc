@@ -424,6 +424,20 @@ TEST_F(ReviewOfFiles, OfADataSetOnlyTheGoodOnesAreTaken) {
   EXPECT_EQ(kinds(tests), "split ");
 }
 
+TEST_F(ReviewOfFiles, AFolderIsTheSameWithASlashAtItsEnd) {
+  make_split("bottle");
+  touch("bottle/train/odd/0.png");
+  for (const std::string folder : {"bottle", "bottle/train", "bottle/test", "bottle/ground_truth",
+                                   "bottle/test/crack", "bottle/train/good"}) {
+    const FoundImages plain = found({folder});
+    for (const char* end : {"/", "//", "/."}) {
+      const FoundImages seen = found({folder + end});
+      EXPECT_EQ(seen.files.size(), plain.files.size()) << folder << end;
+      EXPECT_EQ(kinds(seen), kinds(plain)) << folder << end;
+    }
+  }
+}
+
 TEST_F(ReviewOfFiles, WhatIsAskedForByNameIsTaken) {
   make_split("bottle");
   EXPECT_EQ(kinds(found({"bottle/train/good", "bottle/test/good"})), "");
