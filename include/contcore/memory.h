@@ -245,6 +245,8 @@ class Memory {
   void learn_defect(const std::string& task, VectorView patches, std::uint64_t image,
                     Compute& compute);
   KnownDefects known_defects(std::size_t task) const;
+  /// Whether it is certain that the image (its hash) was shown as a defect of the task.
+  bool was_shown_as_defect(std::size_t task, std::uint64_t image) const;
   /// Raises the distances of an image's patches to the memory where they are nearer to a known
   /// defect of the task than to anything normal: d + 2 max(0, d − the distance to that). Leaves
   /// them as they are while the defects are not used.

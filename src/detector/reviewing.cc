@@ -110,6 +110,24 @@ void remark_on_learned(const Memory& memory, const std::vector<std::uint64_t>& h
   }
 }
 
+void remark_on_shown(const Memory& memory, const std::vector<std::uint64_t>& hashes,
+                     Review& review) {
+  for (std::size_t t = 0; t < memory.tasks().size(); ++t) {
+    std::vector<std::size_t> shown;
+    for (std::size_t i = 0; i < hashes.size(); ++i) {
+      if (memory.was_shown_as_defect(t, hashes[i])) shown.push_back(i);
+    }
+    if (shown.empty()) continue;
+    const std::size_t count = shown.size();
+    review.remarks.push_back(
+        {"defects",
+         fmt::format("{} of {} {} of '{}' before", count, counted_images(hashes.size()),
+                     count == 1 ? "was shown as a defect" : "were shown as defects",
+                     memory.tasks()[t].name),
+         std::move(shown)});
+  }
+}
+
 // ---- Among their own
 // -----------------------------------------------------------------------------
 
@@ -319,6 +337,7 @@ Review review_images(const Memory& memory, const TrainingSet& set, std::span<con
   Review review;
   review.images = set.images.size();
   remark_on_learned(memory, folds.hashes, how.task, review);
+  remark_on_shown(memory, folds.hashes, review);
   remark_on_twins(folds.hashes, review);
   remark_on_looks(looks, review);
   remark_on_products(memory, set, folds, how.task, false_alarms, compute, review);

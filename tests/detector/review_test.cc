@@ -21,6 +21,7 @@
 #include "detector/image_look.h"
 #include "detector/reviewing.h"
 #include "detector/strangers.h"
+#include "memory/calibration.h"
 #include "products/products.h"
 
 namespace contcore {
@@ -268,6 +269,31 @@ TEST_F(ReviewOfImages, ANewProductIsNotGoodOfOneItIsAStrangerTo) {
   }
   EXPECT_GT(low, 20U);
   EXPECT_EQ(kinds(review("tile")), "");
+}
+
+TEST_F(ReviewOfImages, KnowsWhatWasShownAsADefect) {
+  Made made(1);
+  add(made, 25);
+  learn("bottle");
+  begin_anew();
+  add(made, 25);
+  EXPECT_EQ(kinds(review("bottle")), "");
+  const auto show = [&](std::size_t i) {
+    const VectorView patches = set_->view().image(i);
+    memory_.learn_defect("bottle", patches.part(0, 2), hash_of(patches), compute_);
+  };
+  show(7);
+  const Review one = review("bottle");
+  ASSERT_NE(find(one, "defects"), nullptr) << kinds(one);
+  EXPECT_EQ(find(one, "defects")->text, "1 of 25 images was shown as a defect of 'bottle' before");
+  show(3);
+  for (const char* task : {"bottle", "another"}) {
+    const Review seen = review(task);
+    const Remark* shown = find(seen, "defects");
+    ASSERT_NE(shown, nullptr) << kinds(seen);
+    EXPECT_EQ(shown->text, "2 of 25 images were shown as defects of 'bottle' before");
+    EXPECT_EQ(shown->images, (std::vector<std::size_t>{3, 7}));
+  }
 }
 
 TEST_F(ReviewOfImages, SaysWhenTheyAreTooFew) {
