@@ -172,6 +172,15 @@ void take_path(const std::string& given, const std::vector<std::string>& files, 
   }
 }
 
+void leave_same_files(FoundImages& found) {
+  std::set<fs::path> taken;
+  std::erase_if(found.files, [&](const std::string& file) {
+    std::error_code error;
+    const fs::path real = fs::canonical(file, error);
+    return !error && !taken.insert(real).second;
+  });
+}
+
 // NAME_mask.png beside NAME.png.
 void leave_masks(FoundImages& found) {
   constexpr std::string_view kEnding = "_mask";
@@ -227,6 +236,7 @@ FoundImages find_good_images(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     take_path(path, find_images({path}, &unread), splits, found);
   }
+  leave_same_files(found);
   leave_masks(found);
   remark_on_places(splits, found);
   if (!unread.empty()) {

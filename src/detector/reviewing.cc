@@ -97,11 +97,11 @@ void remark_on_learned(const Memory& memory, const std::vector<std::uint64_t>& h
                                          hashes.begin(), hashes.end(), [&](std::uint64_t hash) {
                                            return memory.is_new(name, hash);
                                          }));
-    const std::string which = count == hashes.size() ? fmt::format("all {}", counted_images(count))
-                              : count == told
-                                  ? fmt::format("all {} of which it is known (of {})",
-                                                counted_images(count), hashes.size())
-                                  : fmt::format("{} of {}", count, counted_images(hashes.size()));
+    const std::string all = count == 1 ? "the image" : fmt::format("all {}", counted_images(count));
+    const std::string which =
+        count == hashes.size() ? all
+        : count == told        ? fmt::format("{} of which it is known (of {})", all, hashes.size())
+                               : fmt::format("{} of {}", count, counted_images(hashes.size()));
     review.remarks.push_back({"learned",
                               fmt::format("{} {} learned before{}", which,
                                           hashes.size() == 1 || count == 1 ? "was" : "were",

@@ -218,6 +218,7 @@ TEST_F(ReviewOfImages, KnowsWhatWasLearnedAndWhatIsThereTwice) {
   EXPECT_EQ(learned->images.size(), 25U);
   EXPECT_EQ(learned->text, "all 25 images were learned before");
   EXPECT_EQ(same.scored, 0U);
+  const Patches first = set_->patches(0);
   EXPECT_EQ(find(same, "few"), nullptr) << "those that were learned calibrate it";
   const Review other = review("another");
   ASSERT_NE(find(other, "learned"), nullptr);
@@ -229,6 +230,11 @@ TEST_F(ReviewOfImages, KnowsWhatWasLearnedAndWhatIsThereTwice) {
   ASSERT_NE(find(twice, "twice"), nullptr) << kinds(twice);
   EXPECT_EQ(find(twice, "twice")->images, std::vector<std::size_t>{24});
   EXPECT_EQ(find(twice, "learned"), nullptr);
+  begin_anew();
+  add(first);
+  const Review alone = review("part");
+  ASSERT_NE(find(alone, "learned"), nullptr) << kinds(alone);
+  EXPECT_EQ(find(alone, "learned")->text, "the image was learned before");
 }
 
 TEST_F(ReviewOfImages, RecognisesAnotherProduct) {
@@ -462,6 +468,19 @@ TEST_F(ReviewOfFiles, AFolderIsTheSameWithASlashAtItsEnd) {
       EXPECT_EQ(kinds(seen), kinds(plain)) << folder << end;
     }
   }
+}
+
+TEST_F(ReviewOfFiles, AFileThatIsGivenTwiceIsTakenOnce) {
+  touch("a/0.png");
+  touch("a/1.png");
+  touch("b/0.png");
+  fs::create_directory_symlink(folder_ / "a", folder_ / "link");
+  const FoundImages seen = found({"a/1.png", "a", "a/../a/0.png", "link", "b"});
+  const std::vector<std::string> wanted = {(folder_ / "a/1.png").string(),
+                                           (folder_ / "a/0.png").string(),
+                                           (folder_ / "b/0.png").string()};
+  EXPECT_EQ(seen.files, wanted);
+  EXPECT_EQ(kinds(seen), "");
 }
 
 TEST_F(ReviewOfFiles, WhatIsAskedForByNameIsTaken) {
