@@ -245,6 +245,8 @@ class Memory {
   void learn_defect(const std::string& task, VectorView patches, std::uint64_t image,
                     Compute& compute);
   KnownDefects known_defects(std::size_t task) const;
+  /// Whether it is certain that the image (its hash) was shown as a defect of the task.
+  bool was_shown_as_defect(std::size_t task, std::uint64_t image) const;
   /// Raises the distances of an image's patches to the memory where they are nearer to a known
   /// defect of the task than to anything normal: d + 2 max(0, d − the distance to that). Leaves
   /// them as they are while the defects are not used.
@@ -259,6 +261,8 @@ class Memory {
   /// What was set by hand; else what the calibration says at this rate of false alarms, for as many
   /// vectors as the task has now. Nothing when it is not calibrated, or not for so few.
   std::optional<Threshold> threshold(std::size_t task, double false_alarms) const;
+  /// The same, whatever was set by hand.
+  std::optional<Threshold> calibrated_threshold(std::size_t task, double false_alarms) const;
   std::vector<TaskState> states() const;
   /// Scores of the images a task is calibrated with, for as many vectors as it has now, raised
   /// where known defects are used.

@@ -39,7 +39,8 @@ bool is_folder(const fs::path& path) {
 fs::path whole(const std::string& path) {
   std::error_code error;
   const fs::path absolute = fs::absolute(path, error);
-  return (error ? fs::path(path) : absolute).lexically_normal();
+  const fs::path normal = (error ? fs::path(path) : absolute).lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();  // without a slash at the end
 }
 
 // Finds the data set that a file lies in, remembering folders it has looked at.
@@ -171,6 +172,15 @@ void take_path(const std::string& given, const std::vector<std::string>& files, 
   }
 }
 
+void leave_same_files(FoundImages& found) {
+  std::set<fs::path> taken;
+  std::erase_if(found.files, [&](const std::string& file) {
+    std::error_code error;
+    const fs::path real = fs::canonical(file, error);
+    return !error && !taken.insert(real).second;
+  });
+}
+
 // NAME_mask.png beside NAME.png.
 void leave_masks(FoundImages& found) {
   constexpr std::string_view kEnding = "_mask";
@@ -226,6 +236,7 @@ FoundImages find_good_images(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     take_path(path, find_images({path}, &unread), splits, found);
   }
+  leave_same_files(found);
   leave_masks(found);
   remark_on_places(splits, found);
   if (!unread.empty()) {

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "contcore/score.h"
+#include "contcore/verdict.h"
+#include "detector/judging.h"
 #include "detector/strangers.h"
 
 namespace contcore {
@@ -95,16 +97,34 @@ void remark_on_learned(const Memory& memory, const std::vector<std::uint64_t>& h
                                          hashes.begin(), hashes.end(), [&](std::uint64_t hash) {
                                            return memory.is_new(name, hash);
                                          }));
-    const std::string which = count == hashes.size() ? fmt::format("all {}", counted_images(count))
-                              : count == told
-                                  ? fmt::format("all {} of which it is known (of {})",
-                                                counted_images(count), hashes.size())
-                                  : fmt::format("{} of {}", count, counted_images(hashes.size()));
+    const std::string all = count == 1 ? "the image" : fmt::format("all {}", counted_images(count));
+    const std::string which =
+        count == hashes.size() ? all
+        : count == told        ? fmt::format("{} of which it is known (of {})", all, hashes.size())
+                               : fmt::format("{} of {}", count, counted_images(hashes.size()));
     review.remarks.push_back({"learned",
                               fmt::format("{} {} learned before{}", which,
                                           hashes.size() == 1 || count == 1 ? "was" : "were",
                                           name == task ? "" : fmt::format(", as '{}'", name)),
                               std::move(learned)});
+  }
+}
+
+void remark_on_shown(const Memory& memory, const std::vector<std::uint64_t>& hashes,
+                     Review& review) {
+  for (std::size_t t = 0; t < memory.tasks().size(); ++t) {
+    std::vector<std::size_t> shown;
+    for (std::size_t i = 0; i < hashes.size(); ++i) {
+      if (memory.was_shown_as_defect(t, hashes[i])) shown.push_back(i);
+    }
+    if (shown.empty()) continue;
+    const std::size_t count = shown.size();
+    review.remarks.push_back(
+        {"defects",
+         fmt::format("{} of {} {} of '{}' before", count, counted_images(hashes.size()),
+                     count == 1 ? "was shown as a defect" : "were shown as defects",
+                     memory.tasks()[t].name),
+         std::move(shown)});
   }
 }
 
@@ -197,13 +217,6 @@ std::vector<std::size_t> to_hold_against(const Memory& memory, const FoldScores&
   return chosen;
 }
 
-constexpr float kNoLimit = std::numeric_limits<float>::infinity();
-
-float limit_of(const Memory& memory, std::size_t task, double false_alarms) {
-  const auto threshold = memory.threshold(task, false_alarms);
-  return threshold ? threshold->score : kNoLimit;
-}
-
 void remark_on_products(const Memory& memory, const TrainingSet& set, const FoldScores& folds,
                         const std::string& task, double false_alarms, Compute& compute,
                         Review& review) {
@@ -211,18 +224,21 @@ void remark_on_products(const Memory& memory, const TrainingSet& set, const Fold
   const std::vector<std::size_t> chosen = to_hold_against(memory, folds, task);
   if (chosen.empty()) return;
   const auto own = memory.find_task(task);
-  const float own_limit = own ? limit_of(memory, *own, false_alarms) : kNoLimit;
+  const auto own_threshold = own ? memory.threshold(*own, false_alarms) : std::nullopt;
+  const float own_limit =
+      own_threshold ? own_threshold->score : std::numeric_limits<float>::infinity();
   const Score kind = score_of(memory.source);
+  InspectOptions options;
+  options.false_alarms = false_alarms;
   std::vector<std::vector<std::size_t>> good_as(memory.tasks().size());
   std::vector<std::size_t> unlike;
   for (const std::size_t i : chosen) {
-    const float score =
-        image_score(memory.distances(set.image(i), compute), set.images[i].grid, kind);
-    if (score > own_limit) unlike.push_back(i);
-    const auto looks = memory.recognise(set.image(i));
-    if (!looks || (own && *looks == *own)) continue;
-    const float limit = limit_of(memory, *looks, false_alarms);
-    if (limit != kNoLimit && score <= limit) good_as[*looks].push_back(i);
+    const PatchGrid& grid = set.images[i].grid;
+    std::vector<float> distances = memory.distances(set.image(i), compute);
+    if (image_score(distances, grid, kind) > own_limit) unlike.push_back(i);
+    const Inspection seen = judge_patches(memory, set.image(i), grid, distances, options, compute);
+    if (!seen.task || (own && *seen.task == *own)) continue;
+    if (seen.threshold && !seen.rejected) good_as[*seen.task].push_back(i);
   }
   for (std::size_t t = 0; t < good_as.size(); ++t) {
     if (2 * good_as[t].size() <= chosen.size()) continue;
@@ -321,6 +337,7 @@ Review review_images(const Memory& memory, const TrainingSet& set, std::span<con
   Review review;
   review.images = set.images.size();
   remark_on_learned(memory, folds.hashes, how.task, review);
+  remark_on_shown(memory, folds.hashes, review);
   remark_on_twins(folds.hashes, review);
   remark_on_looks(looks, review);
   remark_on_products(memory, set, folds, how.task, false_alarms, compute, review);

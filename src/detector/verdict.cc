@@ -11,6 +11,7 @@
 #include "contcore/error.h"
 #include "contcore/score.h"
 #include "detector/heat_scale.h"
+#include "detector/judging.h"
 #include "detector/reason.h"
 
 namespace contcore {
@@ -53,40 +54,58 @@ float moved_by_defects(std::span<const float> distances, float threshold) {
   return static_cast<float>(sum / static_cast<double>(distances.size()));
 }
 
+// What is out of place is told by the calibration, whatever a person lets pass or not.
+float moved_by_defects(const Memory& memory, const Inspection& seen,
+                       std::span<const float> distances, double false_alarms) {
+  if (!seen.task) return 0;
+  const auto calibrated = memory.calibrated_threshold(*seen.task, false_alarms);
+  const auto& threshold = calibrated ? calibrated : seen.threshold;
+  if (!threshold || seen.score <= threshold->score) return 0;
+  return moved_by_defects(distances, threshold->score);
+}
+
 // Also with its defects repaired, which may have moved its mean patch by `moved`.
-bool is_stranger(const Memory& memory, std::size_t task, const Patches& patches, double rate,
+bool is_stranger(const Memory& memory, std::size_t task, VectorView patches, double rate,
                  float moved) {
   if (rate == 0) return false;
-  const auto strangeness = memory.strangeness(task, patches.vectors.view(), rate);
+  const auto strangeness = memory.strangeness(task, patches, rate);
   return strangeness && strangeness->distance - moved > strangeness->limit;
 }
 
 // The product that an image is of which is a stranger to the one that was named.
-std::optional<std::size_t> resembled(const Memory& memory, const Patches& patches, double rate) {
-  const auto task = memory.recognise(patches.vectors.view());
+std::optional<std::size_t> resembled(const Memory& memory, VectorView patches, double rate) {
+  const auto task = memory.recognise(patches);
   if (!task || is_stranger(memory, *task, patches, rate, 0)) return std::nullopt;
   return task;
 }
 
+bool is_far(const Inspection& seen) { return seen.threshold && seen.score > seen.threshold->score; }
+
 }  // namespace
 
-Inspection judge(const Memory& memory, const Patches& patches, std::span<float> distances,
-                 const InspectOptions& options, Compute& compute) {
+Inspection judge_patches(const Memory& memory, VectorView patches, const PatchGrid& grid,
+                         std::span<float> distances, const InspectOptions& options,
+                         Compute& compute) {
   Inspection seen;
-  seen.task = options.task.empty() ? memory.recognise(patches.vectors.view())
-                                   : task_named(memory, options.task);
-  if (seen.task) memory.raise(*seen.task, patches.vectors.view(), distances, compute);
-  seen.score = image_score(distances, patches.grid(), score_of(memory.source));
+  seen.task = options.task.empty() ? memory.recognise(patches) : task_named(memory, options.task);
+  if (seen.task) memory.raise(*seen.task, patches, distances, compute);
+  seen.score = image_score(distances, grid, score_of(memory.source));
   if (seen.task) seen.threshold = memory.threshold(*seen.task, options.false_alarms);
-  const bool far = seen.threshold && seen.score > seen.threshold->score;
-  const float moved = far ? moved_by_defects(distances, seen.threshold->score) : 0;
+  const float moved = moved_by_defects(memory, seen, distances, options.false_alarms);
   seen.stranger = seen.task && is_stranger(memory, *seen.task, patches, options.strangers, moved);
   seen.unknown = seen.stranger && options.task.empty();
   if (seen.stranger && !seen.unknown) {
     seen.resembles = resembled(memory, patches, options.strangers);
   }
-  seen.rejected = far || seen.stranger;
-  if (far) seen.regions = regions_of(seen, patches, distances, score_of(memory.source));
+  seen.rejected = is_far(seen) || seen.stranger;
+  return seen;
+}
+
+Inspection judge(const Memory& memory, const Patches& patches, std::span<float> distances,
+                 const InspectOptions& options, Compute& compute) {
+  Inspection seen =
+      judge_patches(memory, patches.vectors.view(), patches.grid(), distances, options, compute);
+  if (is_far(seen)) seen.regions = regions_of(seen, patches, distances, score_of(memory.source));
   seen.reason = reason_of(seen, memory);
   return seen;
 }

@@ -101,6 +101,12 @@ std::vector<float> checked_mean_of(const ImageScores& image, const Memory& memor
   return image.mean;
 }
 
+void check_false_alarms(double rate) {
+  if (rate >= 0 && rate <= 1) return;
+  throw Error(Error::Kind::kUsage,
+              fmt::format("a rate of false alarms of {} cannot be; it is from 0 to 1", rate));
+}
+
 }  // namespace
 
 std::size_t Memory::State::calibration_budget() const {
@@ -246,16 +252,19 @@ void Memory::calibrate(const std::string& task, std::span<const ImageScores> sco
                            vectors);
 }
 
+std::optional<Threshold> Memory::calibrated_threshold(std::size_t task, double false_alarms) const {
+  check_false_alarms(false_alarms);
+  if (task >= tasks().size()) return std::nullopt;
+  return state_->calibration.threshold(task, vectors_of_tasks(*state_->contents)[task],
+                                       false_alarms);
+}
+
 std::optional<Threshold> Memory::threshold(std::size_t task, double false_alarms) const {
-  if (!(false_alarms >= 0 && false_alarms <= 1)) {
-    throw Error(
-        Error::Kind::kUsage,
-        fmt::format("a rate of false alarms of {} cannot be; it is from 0 to 1", false_alarms));
-  }
+  check_false_alarms(false_alarms);
   if (task >= tasks().size()) return std::nullopt;
   const SetThreshold& set = tasks()[task].set;
-  std::optional<Threshold> result = state_->calibration.threshold(
-      task, vectors_of_tasks(*state_->contents)[task], set.false_alarms.value_or(false_alarms));
+  std::optional<Threshold> result =
+      calibrated_threshold(task, set.false_alarms.value_or(false_alarms));
   if (set.score) {
     if (!result) result.emplace();
     result->score = *set.score;

@@ -62,6 +62,11 @@ KnownDefects Memory::known_defects(std::size_t task) const {
           own.raises(vectors_of_tasks(*state_->contents)[task])};
 }
 
+bool Memory::was_shown_as_defect(std::size_t task, std::uint64_t image) const {
+  return task < state_->calibration.tasks.size() &&
+         state_->calibration.tasks[task].defects.knows(image);
+}
+
 void Memory::raise(std::size_t task, VectorView patches, std::span<float> distances,
                    Compute& compute) const {
   if (distances.size() != patches.rows || patches.cols != dimension() ||

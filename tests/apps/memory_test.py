@@ -196,6 +196,11 @@ class MemoryTest(unittest.TestCase):
         said = show(*files[:9])
         self.assertEqual((said["learned"], said["known_defects"], said["known_defects_used"]), (9, 9, False))
         self.assertEqual(scores(), before)  # nine change nothing
+        for how in [[], ["--online"]]:
+            self.fail_with(
+                3, ["9 of 9 images were shown as defects of 'product0' before"],
+                "learn", self.memory, *files[:9], "--task", "product0", "--strict", *how,
+            )  # fmt: skip
         said = show(files[3])
         self.assertEqual(said["known_defects"], 9)  # it is known
         self.assertIn("they count from 10 on", self.succeed("info", self.memory).stdout)

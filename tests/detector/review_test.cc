@@ -21,6 +21,7 @@
 #include "detector/image_look.h"
 #include "detector/reviewing.h"
 #include "detector/strangers.h"
+#include "memory/calibration.h"
 #include "products/products.h"
 
 namespace contcore {
@@ -217,6 +218,7 @@ TEST_F(ReviewOfImages, KnowsWhatWasLearnedAndWhatIsThereTwice) {
   EXPECT_EQ(learned->images.size(), 25U);
   EXPECT_EQ(learned->text, "all 25 images were learned before");
   EXPECT_EQ(same.scored, 0U);
+  const Patches first = set_->patches(0);
   EXPECT_EQ(find(same, "few"), nullptr) << "those that were learned calibrate it";
   const Review other = review("another");
   ASSERT_NE(find(other, "learned"), nullptr);
@@ -228,6 +230,11 @@ TEST_F(ReviewOfImages, KnowsWhatWasLearnedAndWhatIsThereTwice) {
   ASSERT_NE(find(twice, "twice"), nullptr) << kinds(twice);
   EXPECT_EQ(find(twice, "twice")->images, std::vector<std::size_t>{24});
   EXPECT_EQ(find(twice, "learned"), nullptr);
+  begin_anew();
+  add(first);
+  const Review alone = review("part");
+  ASSERT_NE(find(alone, "learned"), nullptr) << kinds(alone);
+  EXPECT_EQ(find(alone, "learned")->text, "the image was learned before");
 }
 
 TEST_F(ReviewOfImages, RecognisesAnotherProduct) {
@@ -247,6 +254,52 @@ TEST_F(ReviewOfImages, RecognisesAnotherProduct) {
   ASSERT_NE(find(known, "product"), nullptr) << kinds(known);
   EXPECT_NE(find(known, "product")->text.find("'screw'"), std::string::npos);
   EXPECT_EQ(kinds(review("screw")), "");
+}
+
+// Each patch of it is one of a screw, so that it scores little, but as a whole it is none.
+TEST_F(ReviewOfImages, ANewProductIsNotGoodOfOneItIsAStrangerTo) {
+  Made screws(2);
+  add(screws, 40);
+  learn("screw");
+  begin_anew();
+  std::size_t low = 0;
+  for (std::size_t i = 0; i < 30; ++i) {
+    Patches tile = screws.next();
+    for (std::size_t r = 0; r < tile.vectors.rows(); ++r) {
+      std::copy_n(tile.vectors.row(r - r % 4), kWide, tile.vectors.row(r));
+    }
+    const float score =
+        image_score(memory_.distances(tile.vectors.view(), compute_), tile.grid(), Score::kPatch);
+    low += score <= memory_.threshold(0, 0.05)->score ? 1U : 0U;
+    add(tile);
+  }
+  EXPECT_GT(low, 20U);
+  EXPECT_EQ(kinds(review("tile")), "");
+}
+
+TEST_F(ReviewOfImages, KnowsWhatWasShownAsADefect) {
+  Made made(1);
+  add(made, 25);
+  learn("bottle");
+  begin_anew();
+  add(made, 25);
+  EXPECT_EQ(kinds(review("bottle")), "");
+  const auto show = [&](std::size_t i) {
+    const VectorView patches = set_->view().image(i);
+    memory_.learn_defect("bottle", patches.part(0, 2), hash_of(patches), compute_);
+  };
+  show(7);
+  const Review one = review("bottle");
+  ASSERT_NE(find(one, "defects"), nullptr) << kinds(one);
+  EXPECT_EQ(find(one, "defects")->text, "1 of 25 images was shown as a defect of 'bottle' before");
+  show(3);
+  for (const char* task : {"bottle", "another"}) {
+    const Review seen = review(task);
+    const Remark* shown = find(seen, "defects");
+    ASSERT_NE(shown, nullptr) << kinds(seen);
+    EXPECT_EQ(shown->text, "2 of 25 images were shown as defects of 'bottle' before");
+    EXPECT_EQ(shown->images, (std::vector<std::size_t>{3, 7}));
+  }
 }
 
 TEST_F(ReviewOfImages, SaysWhenTheyAreTooFew) {
@@ -401,6 +454,33 @@ TEST_F(ReviewOfFiles, OfADataSetOnlyTheGoodOnesAreTaken) {
   const FoundImages tests = found({"bottle/test"});
   EXPECT_EQ(tests.files.size(), 1U);
   EXPECT_EQ(kinds(tests), "split ");
+}
+
+TEST_F(ReviewOfFiles, AFolderIsTheSameWithASlashAtItsEnd) {
+  make_split("bottle");
+  touch("bottle/train/odd/0.png");
+  for (const std::string folder : {"bottle", "bottle/train", "bottle/test", "bottle/ground_truth",
+                                   "bottle/test/crack", "bottle/train/good"}) {
+    const FoundImages plain = found({folder});
+    for (const char* end : {"/", "//", "/."}) {
+      const FoundImages seen = found({folder + end});
+      EXPECT_EQ(seen.files.size(), plain.files.size()) << folder << end;
+      EXPECT_EQ(kinds(seen), kinds(plain)) << folder << end;
+    }
+  }
+}
+
+TEST_F(ReviewOfFiles, AFileThatIsGivenTwiceIsTakenOnce) {
+  touch("a/0.png");
+  touch("a/1.png");
+  touch("b/0.png");
+  fs::create_directory_symlink(folder_ / "a", folder_ / "link");
+  const FoundImages seen = found({"a/1.png", "a", "a/../a/0.png", "link", "b"});
+  const std::vector<std::string> wanted = {(folder_ / "a/1.png").string(),
+                                           (folder_ / "a/0.png").string(),
+                                           (folder_ / "b/0.png").string()};
+  EXPECT_EQ(seen.files, wanted);
+  EXPECT_EQ(kinds(seen), "");
 }
 
 TEST_F(ReviewOfFiles, WhatIsAskedForByNameIsTaken) {

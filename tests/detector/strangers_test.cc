@@ -89,6 +89,53 @@ TEST_F(StrangersTest, ADefectIsADefect) {
   }
 }
 
+// A threshold that a person sets changes what is let pass, not what an image is of.
+TEST_F(StrangersTest, AreTheSameWhateverThresholdIsSet) {
+  learn("gear", 12);
+  const auto with_patch = [](Image image, std::size_t part) {
+    for (std::size_t y = image.height / 3; y < image.height / 3 + image.height / part; ++y) {
+      for (std::size_t x = image.width / 3; x < image.width / 3 + image.width / part; ++x) {
+        const std::size_t at = 3 * (y * image.width + x);
+        image.rgb[at] = 255;
+        image.rgb[at + 1] = 0;
+        image.rgb[at + 2] = 255;
+      }
+    }
+    return image;
+  };
+  const Image gear = product("gear", 200);
+  const Image defective = with_patch(gear, 4);
+  const float score = see(defective).score;
+  const auto strange =
+      memory_.strangeness(0, extractor_.extract(defective, compute_).vectors.view(), 0.01);
+  ASSERT_GT(strange->distance, strange->limit);  // the defect alone explains it
+  memory_.set_threshold("gear", {score * 1.1F, {}});
+  EXPECT_EQ(std::string(verdict(see(defective))), "good");
+  EXPECT_EQ(std::string(verdict(see(defective, "gear"))), "good");
+  const float calibrated = memory_.calibrated_threshold(0, 0.05)->score;
+  EXPECT_LT(calibrated, score);
+  std::vector<Image> images = {gear,
+                               defective,
+                               with_patch(gear, 8),
+                               with_patch(gear, 2),
+                               product("wood", 1),
+                               with_patch(product("wood", 1), 8),
+                               with_patch(flat(gear, 90), 6)};
+  for (const int percent : {90, 80, 70, 60, 50}) {  // a little strange all over, and a defect
+    Image dim = gear;
+    for (std::uint8_t& value : dim.rgb) value = static_cast<std::uint8_t>(value * percent / 100);
+    images.push_back(with_patch(dim, 12));
+  }
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    memory_.set_threshold("gear", {});
+    const bool stranger = see(images[i]).stranger;
+    for (const float factor : {0.001F, 0.3F, 0.7F, 1.5F, 3.0F, 1000.0F}) {
+      memory_.set_threshold("gear", {factor * calibrated, {}});
+      EXPECT_EQ(see(images[i]).stranger, stranger) << i << ' ' << factor;
+    }
+  }
+}
+
 TEST_F(StrangersTest, WhereAProductIsNamedAnotherIsADefect) {
   learn("gear", 12);
   learn("wood", 12);
