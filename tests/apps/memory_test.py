@@ -130,6 +130,14 @@ class MemoryTest(unittest.TestCase):
     def images(self, style, part="good"):
         return os.path.join(self.shared, "product%d" % style, part)
 
+    def copies(self, folder, count):
+        """Folders of the same images; a file that is given twice is learned once."""
+        names = [os.path.join(self.shared, "copies", str(i), os.path.relpath(folder, self.shared)) for i in range(count)]
+        for name in names:
+            if not os.path.isdir(name):
+                shutil.copytree(folder, name)
+        return names
+
     def learn(self, style=0, *more, memory=None):
         return self.succeed(
             "learn",
@@ -273,7 +281,8 @@ class MemoryTest(unittest.TestCase):
         self.assertEqual(sorted(os.listdir(camera)), before)
 
     def test_the_same_for_any_number_of_threads_and_memory_limit(self):
-        images = [self.images(0), self.images(1), self.images(2)] * 3  # 71 MB of features in float
+        # 71 MB of features in float
+        images = [copy for style in range(3) for copy in self.copies(self.images(style), 3)]
         in_float = ["--precision", "float", "--dimension", 1024]
         for kind, ways in [
             ([], [["--threads", 1], ["--threads", 3], ["--threads", 8]]),
@@ -836,7 +845,7 @@ class MemoryTest(unittest.TestCase):
     def test_interrupted(self):
         self.learn()
         before = self.content()
-        many = [self.images(1)] * 30
+        many = self.copies(self.images(1), 30)
         process = subprocess.Popen(
             [CONTCORE, "learn", self.memory, *many, "--task", "b"], stderr=subprocess.PIPE, text=True
         )

@@ -1336,7 +1336,7 @@ class CrowdTest(ServiceTest):
                 reply = service.ask("POST", "/v1/tasks/p0/images", image)
                 if reply.status == 503:
                     full.set()
-                    time.sleep(0.1)
+                    time.sleep(0.01)
                 else:
                     self.assertEqual(reply.status, 201)
                     learned += 1
@@ -1346,11 +1346,11 @@ class CrowdTest(ServiceTest):
         reviewed = []
 
         def others():
-            full.wait(4 * serving.PATIENCE)
-            for job in to_review:
-                reviewed.append(service.ask("POST", "/v1/jobs/%s/review" % job).status)
-            for job in jobs:
-                started.append(service.ask("POST", "/v1/jobs/%s/start" % job).status)
+            for what, some, said in (("review", to_review, reviewed), ("start", jobs, started)):
+                for job in some:
+                    full.clear()
+                    full.wait(serving.PATIENCE)
+                    said.append(service.ask("POST", "/v1/jobs/%s/%s" % (job, what)).status)
             refused = None
             while refused != 503 and not over.is_set():
                 reply = service.ask("POST", "/v1/inspections/%d/feedback" % seen, {"label": "defect"})
