@@ -23,7 +23,7 @@ PUBLIC = {
     "image": ["image", "score"],
     "backbone": ["backbone", "embedding"],
     "detector": ["detector", "extractor", "defects", "review", "verdict"],
-    "evaluate": ["analyze", "dataset", "evaluate", "metrics", "schedule"],
+    "evaluate": ["analyze", "dataset", "evaluate", "method", "metrics", "schedule"],
     "serve": ["service"],
 }
 OWNER = {f"{name}.h": layer for layer, names in PUBLIC.items() for name in names}

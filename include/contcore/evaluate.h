@@ -20,6 +20,8 @@
 
 namespace contcore {
 
+class OutsideMethod;  // contcore/method.h
+
 enum Measure {
   kImageAuroc,
   kImageAp,
@@ -138,6 +140,13 @@ class Evaluation {
   /// earlier run.
   RunResult run(const Setting& setting, Compute& compute, const Progress& progress = {},
                 bool* from_cache = nullptr);
+
+  /// The same with a method of your own (contcore/method.h). Setting's method is filled in too; m,
+  /// p, q and seed are recorded, and not used. Its results are not kept in the cache, nor taken
+  /// from there. Throws what the method throws, and Error: kUsage for a name or an answer that
+  /// cannot be used; the others as above.
+  RunResult run(OutsideMethod& method, const Setting& setting, Compute& compute,
+                const Progress& progress = {});
 
   struct State;  // for the analyses
 

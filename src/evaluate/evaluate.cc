@@ -13,6 +13,7 @@
 #include "contcore/metrics.h"
 #include "detector/extract_files.h"
 #include "detector/in_order.h"
+#include "evaluate/contender.h"
 #include "evaluate/evaluation.h"
 #include "evaluate/gallery.h"
 #include "evaluate/masks.h"
@@ -51,62 +52,50 @@ class Meter {
 
 // What one test image gave.
 struct Seen {
-  Scored scored;
-  Map map;
+  Answer answer;
   Mask mask;
 };
 
-Map map_of(const Scored& scored, const ImagePlace& place) {
-  if (scored.patches.empty()) return {};
-  return anomaly_map(scored.patches, place.grid());
-}
-
-// A method that has distances leaves the score to be made of them.
-Scored score_image(const Method& method, const ImageFeatures& features, std::size_t image,
-                   std::size_t product, Score score, Compute& compute) {
-  Scored scored = method.score(features.of_image(image), product, compute);
-  if (!scored.patches.empty()) {
-    scored.score = image_score(scored.patches, features.images[image].grid(), score);
-  }
-  return scored;
-}
-
 // Scores all test images of a class. Pixels count when every defect has a mask.
-Measures measure_class(const Method& method, const Product& product, std::size_t index,
-                       const ImageFeatures& features, Score score, Compute& compute,
-                       const Progress& progress, std::vector<TestScore>* scores) {
+Measures measure_class(Contender& method, const Product& product, std::size_t index,
+                       const ImageFeatures& features, Compute& compute, const Progress& progress,
+                       std::vector<TestScore>* scores) {
   std::vector<float> good;
   std::vector<float> defect;
   PixelScores pixels;
   bool maps = product.masks;
   const std::size_t n = product.test.size();
-  run_in_order<Seen>(
-      compute, n, kMostImagesAhead,
-      [&](std::size_t i, std::size_t worker) {
-        if (worker == 0) report(progress, static_cast<double>(i) / static_cast<double>(n));
-        Compute one(1);
-        Seen seen;
-        seen.scored = score_image(method, features, i, index, score, one);
-        if (!product.masks) return seen;
-        seen.map = map_of(seen.scored, features.images[i]);
-        const TestImage& image = product.test[i];
-        if (image.defect && !seen.map.values.empty()) {
-          seen.mask = read_mask(image.mask, features.images[i]);
-        }
-        return seen;
-      },
-      [&](std::size_t i, Seen& seen) {
-        const bool bad = product.test[i].defect;
-        (bad ? defect : good).push_back(seen.scored.score);
-        scores->push_back({index, i, seen.scored.score});
-        if (seen.map.values.empty()) {
-          maps = false;
-        } else if (bad) {
-          pixels.add(seen.map, seen.mask);
-        } else {
-          pixels.add(seen.map);
-        }
-      });
+  for (std::size_t begin = 0; begin < n;) {
+    const std::size_t end = begin + std::min(n - begin, method.most_images());
+    method.ask(index, features, begin, end);
+    run_in_order<Seen>(
+        compute, end - begin, kMostImagesAhead,
+        [&](std::size_t item, std::size_t worker) {
+          const std::size_t i = begin + item;
+          if (worker == 0) report(progress, static_cast<double>(i) / static_cast<double>(n));
+          Compute one(1);
+          Seen seen{method.answer(index, features, i, product.masks, one), {}};
+          const TestImage& image = product.test[i];
+          if (image.defect && !seen.answer.map.values.empty()) {
+            seen.mask = read_mask(image.mask, features.images[i]);
+          }
+          return seen;
+        },
+        [&](std::size_t item, Seen& seen) {
+          const std::size_t i = begin + item;
+          const bool bad = product.test[i].defect;
+          (bad ? defect : good).push_back(seen.answer.score);
+          scores->push_back({index, i, seen.answer.score});
+          if (seen.answer.map.values.empty()) {
+            maps = false;
+          } else if (bad) {
+            pixels.add(seen.answer.map, seen.mask);
+          } else {
+            pixels.add(seen.answer.map);
+          }
+        });
+    begin = end;
+  }
   Measures measures;
   const Ranking images = rank(good, defect, compute);
   measures[kImageAuroc] = images.auroc;
@@ -123,32 +112,10 @@ Measures measure_class(const Method& method, const Product& product, std::size_t
   return measures;
 }
 
-}  // namespace
-
-Evaluation::Evaluation(const EvaluationOptions& options)
-    : state_(std::make_unique<State>(options)) {}
-Evaluation::~Evaluation() = default;
-Evaluation::Evaluation(Evaluation&&) noexcept = default;
-
-const Schedule& Evaluation::schedule() const { return state_->schedule; }
-const std::vector<Product>& Evaluation::products() const { return state_->products; }
-
-RunResult Evaluation::run(const Setting& setting, Compute& compute, const Progress& progress,
-                          bool* from_cache) {
-  State& parts = *state_;
-  const std::unique_ptr<Method> method = parts.method(setting);
-  const ResultCache results(parts.options.cache.empty() ? "" : parts.options.cache + "/results");
-  const std::string key = parts.result_key(setting);
-  if (from_cache != nullptr) *from_cache = false;
+// The run itself, of either kind of method.
+RunResult judge_method(Evaluation::State& parts, Contender& method, const Setting& setting,
+                       Compute& compute, const Progress& progress) {
   RunResult result;
-  if (!parts.options.fresh) {
-    if (std::optional<RunResult> found = results.find(key)) {
-      found->setting.backbone = parts.backbone;
-      found->setting.order = parts.options.order;
-      if (from_cache != nullptr) *from_cache = true;
-      return std::move(*found);
-    }
-  }
   result.setting = setting;
   result.setting.backbone = parts.backbone;
   result.setting.order = parts.options.order;
@@ -184,12 +151,12 @@ RunResult Evaluation::run(const Setting& setting, Compute& compute, const Progre
       result.tasks.back().push_back(parts.products[c].name);
       images += static_cast<double>(parts.products[c].train.size());
     }
-    const State::Task task = parts.task(s, compute, extracting);
+    const Evaluation::State::Task task = parts.task(s, compute, extracting, method.learns_joined());
     for (const auto& features : task.classes) result.train_seconds += features->seconds;
     Clock::time_point start = Clock::now();
-    method->learn(task.features, compute, meter.piece(kLearnCost * images));
+    method.learn(task, compute, meter.piece(kLearnCost * images));
     result.train_seconds += seconds_since(start);
-    method->prepare(compute);
+    method.prepare(compute);
     scores.clear();
     result.steps.emplace_back();
     for (std::size_t c = 0; c <= parts.schedule[s].back(); ++c) {
@@ -197,15 +164,14 @@ RunResult Evaluation::run(const Setting& setting, Compute& compute, const Progre
           parts.test(c, compute, extracting(test_files(parts.products[c])));
       const auto count = static_cast<double>(parts.products[c].test.size());
       start = Clock::now();
-      result.steps.back().push_back(measure_class(*method, parts.products[c], c, *features,
-                                                  parts.options.score, compute,
+      result.steps.back().push_back(measure_class(method, parts.products[c], c, *features, compute,
                                                   meter.piece(kTestCost * count), &scores));
       test_seconds += seconds_since(start) + features->seconds;
       tested += count;
     }
   }
-  result.vectors = method->vectors();
-  result.numbers = method->numbers();
+  result.vectors = method.vectors();
+  result.numbers = method.numbers();
   const std::shared_ptr<const ImageFeatures> any = parts.test(0, compute, {});
   const NetworkInput& input = any->images[0].input;
   const BackboneInfo info = parts.extractor.backbone().info(input.height, input.width);
@@ -218,13 +184,54 @@ RunResult Evaluation::run(const Setting& setting, Compute& compute, const Progre
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const auto features = parts.test(chosen[i].product, compute, {});
     const ImagePlace& place = features->images[chosen[i].image];
-    const Scored scored = score_image(*method, *features, chosen[i].image, chosen[i].product,
-                                      parts.options.score, compute);
+    method.ask(chosen[i].product, *features, chosen[i].image, chosen[i].image + 1);
+    const Answer answer =
+        method.answer(chosen[i].product, *features, chosen[i].image, true, compute);
     draw_verdict(parts.extractor, parts.products[chosen[i].product].test[chosen[i].image],
-                 map_of(scored, place), place, parts.options.score, result.gallery[i]);
+                 answer.map, place, method.score(), result.gallery[i]);
   }
   result.peak_bytes = peak.bytes();
+  return result;
+}
+
+}  // namespace
+
+Evaluation::Evaluation(const EvaluationOptions& options)
+    : state_(std::make_unique<State>(options)) {}
+Evaluation::~Evaluation() = default;
+Evaluation::Evaluation(Evaluation&&) noexcept = default;
+
+const Schedule& Evaluation::schedule() const { return state_->schedule; }
+const std::vector<Product>& Evaluation::products() const { return state_->products; }
+
+RunResult Evaluation::run(const Setting& setting, Compute& compute, const Progress& progress,
+                          bool* from_cache) {
+  State& parts = *state_;
+  const std::unique_ptr<Contender> method = make_inside(parts, setting);
+  const ResultCache results(parts.options.cache.empty() ? "" : parts.options.cache + "/results");
+  const std::string key = parts.result_key(setting);
+  if (from_cache != nullptr) *from_cache = false;
+  if (!parts.options.fresh) {
+    if (std::optional<RunResult> found = results.find(key)) {
+      found->setting.backbone = parts.backbone;
+      found->setting.order = parts.options.order;
+      if (from_cache != nullptr) *from_cache = true;
+      return std::move(*found);
+    }
+  }
+  RunResult result = judge_method(parts, *method, setting, compute, progress);
   results.keep(key, result);
+  report(progress, 1);
+  return result;
+}
+
+// Not by way of the cache of results, which cannot know whether the method has changed.
+RunResult Evaluation::run(OutsideMethod& method, const Setting& setting, Compute& compute,
+                          const Progress& progress) {
+  Setting own = setting;
+  own.method = method.name();
+  const std::unique_ptr<Contender> contender = make_outside(*state_, own, method);
+  RunResult result = judge_method(*state_, *contender, own, compute, progress);
   report(progress, 1);
   return result;
 }

@@ -109,7 +109,7 @@ std::shared_ptr<const ImageFeatures> Evaluation::State::test(std::size_t product
 }
 
 Evaluation::State::Task Evaluation::State::task(std::size_t t, Compute& compute,
-                                                const Extracting& extracting) {
+                                                const Extracting& extracting, bool joined) {
   Task task;
   TaskFeatures& features = task.features;
   features.index = t;
@@ -124,6 +124,7 @@ Evaluation::State::Task Evaluation::State::task(std::size_t t, Compute& compute,
     rows += task.classes.back()->vectors.view().rows;
     features.class_ends.push_back(rows);
   }
+  if (!joined) return task;
   if (task.classes.size() == 1) {
     features.all = task.classes[0]->vectors.view();
     return task;

@@ -23,13 +23,14 @@ using Extracting = std::function<Progress(const std::vector<std::string>&)>;
 struct Evaluation::State {
   explicit State(const EvaluationOptions& options);
 
-  /// The features of a task to learn; valid as long as the returned object.
+  /// The features of a task to learn, `joined` as one set or class by class alone; valid as long
+  /// as the returned object.
   struct Task {
     TaskFeatures features;
     std::vector<std::shared_ptr<const ImageFeatures>> classes;
     std::unique_ptr<FeatureStore> together;  // of several classes
   };
-  Task task(std::size_t t, Compute& compute, const Extracting& extracting = {});
+  Task task(std::size_t t, Compute& compute, const Extracting& extracting = {}, bool joined = true);
 
   std::shared_ptr<const ImageFeatures> train(std::size_t product, Compute& compute,
                                              const Progress& progress) const;
