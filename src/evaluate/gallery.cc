@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 
 #include "detector/heat_scale.h"
 #include "evaluate/masks.h"
@@ -48,7 +49,7 @@ float best_level(const std::vector<TestScore>& scores, const Product& product) {
     const double f1 = 2 * hits / (static_cast<double>(i + 1) + defects);
     if (defects > 0 && f1 > best) {
       best = f1;
-      const float below = last ? 0.0F : sorted[i + 1].score;
+      const float below = last ? std::min(0.0F, 2 * sorted[i].score) : sorted[i + 1].score;
       level = (sorted[i].score + below) / 2;
     }
   }
@@ -59,17 +60,24 @@ std::vector<Verdict> choose_verdicts(const std::vector<TestScore>& scores,
                                      const std::vector<Product>& products,
                                      std::vector<TestScore>* chosen) {
   std::vector<float> levels(products.size());
+  std::vector<double> spans(products.size());  // from the lowest to the highest; 0: none below 0
   for (std::size_t p = 0; p < products.size(); ++p) {
     std::vector<TestScore> own;
     std::copy_if(scores.begin(), scores.end(), std::back_inserter(own),
                  [&](const TestScore& s) { return s.product == p; });
     levels[p] = best_level(own, products[p]);
+    const auto [low, high] = std::minmax_element(
+        own.begin(), own.end(),
+        [](const TestScore& a, const TestScore& b) { return a.score < b.score; });
+    if (low == own.end() || !(low->score < 0)) continue;
+    spans[p] = static_cast<double>(high->score) - static_cast<double>(low->score);
   }
   std::vector<Candidate> all;
   for (const TestScore& s : scores) {
     const TestImage& image = products[s.product].test[s.image];
     const float level = levels[s.product];
-    if (!(s.score > 0 && level > 0)) continue;
+    const double span = spans[s.product];
+    if (span == 0 && !(s.score > 0 && level > 0)) continue;
     Verdict verdict;
     verdict.product = products[s.product].name;
     verdict.file = name_inside(products[s.product].folder, image.file);
@@ -77,7 +85,9 @@ std::vector<Verdict> choose_verdicts(const std::vector<TestScore>& scores,
     verdict.defect = image.defect;
     verdict.score = s.score;
     verdict.level = level;
-    const double margin = std::log(static_cast<double>(s.score) / static_cast<double>(level));
+    const auto score = static_cast<double>(s.score);
+    const double margin = span > 0 ? (score - static_cast<double>(level)) / span
+                                   : std::log(score / static_cast<double>(level));
     all.push_back({s, std::move(verdict), margin, (s.score > level) == image.defect});
   }
   // Stable, so that equals stay in the order of the files.
@@ -119,7 +129,9 @@ void draw_verdict(const Extractor& extractor, const TestImage& image, const Map&
   if (map.values.empty()) return;
   const float peak = *std::max_element(map.values.begin(), map.values.end());
   Overlay overlay;
-  overlay.level = outline_level(score, verdict.score, verdict.level, peak);
+  std::optional<float> threshold = verdict.level;
+  if (verdict.level <= 0 || peak <= 0) threshold.reset();  // no part of the map's peak
+  overlay.level = outline_level(score, verdict.score, threshold, peak);
   const HeatRange range = heat_range(map, overlay.level);
   overlay.low = range.low;
   overlay.high = range.high;

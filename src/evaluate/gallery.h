@@ -22,7 +22,8 @@ struct TestScore {
 float best_level(const std::vector<TestScore>& scores, const Product& product);
 
 /// A few verdicts of each kind: the clearest right ones, the clearest wrong ones, the closest
-/// calls. Scores are compared as parts of their class's level.
+/// calls. Scores are compared as parts of their class's level; where a class has scores below 0, by
+/// their distance from it.
 std::vector<Verdict> choose_verdicts(const std::vector<TestScore>& scores,
                                      const std::vector<Product>& products,
                                      std::vector<TestScore>* chosen);
