@@ -20,7 +20,7 @@ PUBLIC = {
     "base": ["compute", "error", "npy", "progress", "threads", "vectors"],
     "coreset": ["compare", "distance", "greedy", "nearest", "samplers"],
     "memory": ["history", "memory"],
-    "image": ["image", "score"],
+    "image": ["image", "image_source", "score"],
     "backbone": ["backbone", "embedding"],
     "detector": ["detector", "extractor", "defects", "review", "verdict"],
     "evaluate": ["analyze", "dataset", "evaluate", "metrics", "schedule"],

@@ -20,7 +20,7 @@
 #include "base/npy_header.h"
 #include "base/sha256.h"
 #include "contcore/error.h"
-#include "detector/extract_files.h"
+#include "detector/extract_images.h"
 #include "evaluate/leftovers.h"
 
 namespace contcore {
@@ -242,16 +242,16 @@ std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extracto
   const Scalar scalar = extractor.byte_scale() ? Scalar::kUint8 : Scalar::kFloat32;
   writer.emplace((fs::path(folder) / name).string(), extractor.embedding().dimension, scalar);
   std::size_t rows = 0;
-  extract_files(extractor, files, 0, files.size(), compute, progress,
-                [&](std::size_t, Extracted& image) {
-                  if (!image.patches) throw Error(Error::Kind::kInput, image.error);
-                  Patches& patches = *image.patches;
-                  rows += patches.vectors.rows();
-                  writer->append(patches.vectors);
-                  features->images.push_back({rows, patches.grid_width, patches.grid_height,
-                                              std::move(patches.input), patches.image_width,
-                                              patches.image_height});
-                });
+  extract_images(extractor, ImageFiles(files), 0, files.size(), false, compute, progress,
+                 [&](std::size_t, Extracted& image) {
+                   if (!image.patches) throw Error(Error::Kind::kInput, image.error);
+                   Patches& patches = *image.patches;
+                   rows += patches.vectors.rows();
+                   writer->append(patches.vectors);
+                   features->images.push_back({rows, patches.grid_width, patches.grid_height,
+                                               std::move(patches.input), patches.image_width,
+                                               patches.image_height});
+                 });
   writer->finish();
   extractor.release();
   features->seconds =
