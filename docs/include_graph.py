@@ -22,7 +22,7 @@ PUBLIC = {
     "memory": ["history", "memory"],
     "image": ["image", "image_source", "score"],
     "backbone": ["backbone", "embedding"],
-    "detector": ["detector", "extractor", "defects", "review", "verdict"],
+    "detector": ["detector", "extract", "extractor", "defects", "review", "verdict"],
     "evaluate": ["analyze", "dataset", "evaluate", "metrics", "schedule"],
     "serve": ["service"],
 }
