@@ -20,6 +20,7 @@ void add_rename(CLI::App& app);
 void add_evaluate(CLI::App& app, const std::vector<std::string>& words);
 void add_analyze(CLI::App& app);
 void add_backbone(CLI::App& app);
+void add_extract(CLI::App& app);
 void add_sample(CLI::App& app);
 void add_nearest(CLI::App& app);
 void add_serve(CLI::App& app);

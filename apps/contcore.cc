@@ -151,6 +151,7 @@ int run(int argc, char** argv) {
   contcore::app::add_evaluate(app, {argv + 1, argv + argc});
   contcore::app::add_analyze(app);
   contcore::app::add_backbone(app);
+  contcore::app::add_extract(app);
   contcore::app::add_sample(app);
   contcore::app::add_nearest(app);
   contcore::app::add_serve(app);

@@ -9,34 +9,7 @@ namespace contcore::app {
 
 void MemorySettings::add_to(CLI::App& command) {
   const DetectorOptions usual;
-  command
-      .add_option("--backbone", backbone_,
-                  "New memory: an ONNX file, resnet50 or builtin (default: resnet50 if it was "
-                  "fetched). Known memory: where its backbone is now")
-      ->type_name("FILE");
-  command.add_option("--layers", layers_, "New memory: default layer2,layer3")->type_name("A,B");
-  command
-      .add_option("--precision", precision_,
-                  "New memory: network and patch vectors in 8 bits, or in float (default: 8bit)")
-      ->check(CLI::IsMember({"8bit", "float"}))
-      ->type_name("8bit|float");
-  command
-      .add_option(
-          "--dimension", dimension_,
-          fmt::format("New memory: numbers of a patch vector (default: {})", usual.dimension))
-      ->check(vector_dimension())
-      ->type_name("D");
-  command
-      .add_option("--resize", resize_,
-                  fmt::format("New memory: {0} squares the image, short:{0} keeps its shape "
-                              "(default: {0})",
-                              usual.geometry.resize_text()))
-      ->type_name("N|short:N");
-  command
-      .add_option("--crop", crop_,
-                  fmt::format("New memory: side of the centre crop (default: {})",
-                              usual.geometry.crop_text()))
-      ->type_name("N|none");
+  images_.add_to(command, "New memory: ", ". Known memory: where its backbone is now");
   command
       .add_option("--score", score_,
                   fmt::format("New memory: an image's score is the largest value of its anomaly "
@@ -71,8 +44,10 @@ void MemorySettings::add_to(CLI::App& command) {
 }
 
 bool MemorySettings::named() const {
-  return paper_ || dimension_ || capacity_ || q_ ||
-         !(layers_ + precision_ + resize_ + crop_ + score_ + memory_ + consolidate_).empty();
+  return paper_ || images_.dimension || capacity_ || q_ ||
+         !(images_.layers + images_.precision + images_.resize + images_.crop + score_ + memory_ +
+           consolidate_)
+              .empty();
 }
 
 const std::vector<std::string>& MemorySettings::names() {
@@ -84,12 +59,7 @@ const std::vector<std::string>& MemorySettings::names() {
 
 DetectorOptions MemorySettings::options() const {
   DetectorOptions options = paper_ ? DetectorOptions::paper() : DetectorOptions();
-  options.backbone = backbone_;
-  options.layers = split_names(layers_);
-  if (!precision_.empty()) options.precision = parse_precision(precision_);
-  if (dimension_) options.dimension = *dimension_;
-  options.geometry = Geometry::parse(resize_.empty() ? options.geometry.resize_text() : resize_,
-                                     crop_.empty() ? options.geometry.crop_text() : crop_);
+  images_.set(options);
   if (!score_.empty()) options.score = parse_score(score_);
   if (!memory_.empty()) {
     options.memory = parse_size(memory_);
@@ -103,7 +73,6 @@ DetectorOptions MemorySettings::options() const {
                 "out");
   }
   if (q_) options.consolidate.q = *q_;
-  options.notice = note;
   capacity_of(options);  // is there room for one?
   return options;
 }
@@ -122,26 +91,26 @@ void MemorySettings::check(const Memory& memory, const std::string& name) const 
     const auto found = memory.source.find(key);
     return found == memory.source.end() ? std::string() : found->second;
   };
-  const bool geometry = paper_ || !resize_.empty() || !crop_.empty();
+  const bool geometry = paper_ || !images_.resize.empty() || !images_.crop.empty();
   const DetectorOptions papers = DetectorOptions::paper();
   const auto or_papers = [&](const std::string& asked, const std::string& of_paper) {
     return asked.empty() && paper_ ? of_paper : asked;
   };
-  same("--precision", or_papers(precision_, "float"),
+  same("--precision", or_papers(images_.precision, "float"),
        memory.scalar() == Scalar::kUint8 ? "8bit" : "float");
   if (geometry) {
-    const std::string resize = or_papers(resize_, papers.geometry.resize_text());
-    const std::string crop = or_papers(crop_, papers.geometry.crop_text());
+    const std::string resize = or_papers(images_.resize, papers.geometry.resize_text());
+    const std::string crop = or_papers(images_.crop, papers.geometry.crop_text());
     const Geometry asked = Geometry::parse(resize.empty() ? said("resize") : resize,
                                            crop.empty() ? said("crop") : crop);
     same("--resize", asked.resize_text(), said("resize"));
     same("--crop", asked.crop_text(), said("crop"));
   }
-  same("--layers", layers_, said("layers"));
+  same("--layers", images_.layers, said("layers"));
   same("--score", or_papers(score_, score_name(papers.score)), score_name(score_of(memory.source)));
-  const std::size_t dimension = dimension_ ? *dimension_
-                                : paper_   ? papers.dimension
-                                           : memory.dimension();
+  const std::size_t dimension = images_.dimension ? *images_.dimension
+                                : paper_          ? papers.dimension
+                                                  : memory.dimension();
   same("--dimension", fmt::format("{}", dimension), fmt::format("{}", memory.dimension()));
   const std::size_t each = memory.dimension() * bytes_of(memory.scalar());
   if (!memory_.empty() && parse_size(memory_) / each != memory.capacity()) {

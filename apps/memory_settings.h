@@ -10,6 +10,7 @@
 
 #include "contcore/detector.h"
 #include "contcore/memory.h"
+#include "extractor_settings.h"
 
 namespace contcore::app {
 
@@ -27,19 +28,14 @@ class MemorySettings {
   bool named() const;
 
   /// A file instead of the backbone that a memory names.
-  const std::string& backbone() const { return backbone_; }
+  const std::string& backbone() const { return images_.backbone; }
 
   /// The options' names.
   static const std::vector<std::string>& names();
 
  private:
   bool paper_ = false;
-  std::string backbone_;
-  std::string layers_;
-  std::string precision_;
-  std::optional<std::size_t> dimension_;
-  std::string resize_;
-  std::string crop_;
+  ExtractorSettings images_;
   std::string score_;
   std::string memory_;
   std::optional<std::size_t> capacity_;

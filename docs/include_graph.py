@@ -20,9 +20,9 @@ PUBLIC = {
     "base": ["compute", "error", "npy", "progress", "threads", "vectors"],
     "coreset": ["compare", "distance", "greedy", "nearest", "samplers"],
     "memory": ["history", "memory"],
-    "image": ["image", "score"],
+    "image": ["image", "image_source", "score"],
     "backbone": ["backbone", "embedding"],
-    "detector": ["detector", "extractor", "defects", "review", "verdict"],
+    "detector": ["detector", "extract", "extractor", "defects", "review", "verdict"],
     "evaluate": ["analyze", "dataset", "evaluate", "method", "metrics", "schedule"],
     "serve": ["service"],
 }

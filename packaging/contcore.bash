@@ -18,6 +18,7 @@ _contcore() {
       " evaluate") command="evaluate" ;;
       " analyze") command="analyze" ;;
       " backbone") command="backbone" ;;
+      " extract") command="extract" ;;
       " sample") command="sample" ;;
       " nearest") command="nearest" ;;
       " serve") command="serve" ;;
@@ -34,7 +35,7 @@ _contcore() {
   done
   case "$command" in
     "")
-      commands="learn inspect info merge shrink lessons forget versions rename evaluate analyze backbone sample nearest serve demo help"
+      commands="learn inspect info merge shrink lessons forget versions rename evaluate analyze backbone extract sample nearest serve demo help"
       options="-h --help -V --version" ;;
     "learn")
       options="-h --help --server --task --online --ratio --defects --masks --review --strict --memory-limit --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size --threads --json" ;;
@@ -74,6 +75,8 @@ _contcore() {
       options="-h --help --out --json" ;;
     "backbone quantize")
       options="-h --help --images --out --layers --threads --json" ;;
+    "extract")
+      options="-h --help --out --index --strict --backbone --layers --precision --dimension --resize --crop --threads --json" ;;
     "sample")
       options="-h --help --count --ratio --base --method --start --seed --memory-limit --out --radii --threads --json" ;;
     "nearest")
@@ -83,7 +86,7 @@ _contcore() {
     "demo")
       options="-h --help --report --backbone --threads" ;;
     "help")
-      commands="learn inspect info merge shrink lessons forget versions rename evaluate analyze backbone sample nearest serve demo help"
+      commands="learn inspect info merge shrink lessons forget versions rename evaluate analyze backbone extract sample nearest serve demo help"
       options="-h --help" ;;
   esac
   # A value.
@@ -383,6 +386,31 @@ _contcore() {
     "backbone quantize --layers")
       return 0 ;;
     "backbone quantize --threads")
+      return 0 ;;
+    "extract --out")
+      compopt -o filenames 2>/dev/null
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
+      return 0 ;;
+    "extract --index")
+      compopt -o filenames 2>/dev/null
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
+      return 0 ;;
+    "extract --backbone")
+      compopt -o filenames 2>/dev/null
+      mapfile -t COMPREPLY < <(compgen -W "resnet50 builtin" -- "$word"; compgen -f -- "$word")
+      return 0 ;;
+    "extract --layers")
+      return 0 ;;
+    "extract --precision")
+      mapfile -t COMPREPLY < <(compgen -W "8bit float" -- "$word")
+      return 0 ;;
+    "extract --dimension")
+      return 0 ;;
+    "extract --resize")
+      return 0 ;;
+    "extract --crop")
+      return 0 ;;
+    "extract --threads")
       return 0 ;;
     "sample --count")
       return 0 ;;

@@ -14,6 +14,7 @@
 #include "contcore/extractor.h"
 #include "contcore/history.h"
 #include "contcore/image.h"
+#include "contcore/image_source.h"
 #include "contcore/memory.h"
 #include "contcore/progress.h"
 #include "contcore/review.h"
@@ -54,13 +55,8 @@ struct LearnOptions {
   Progress progress;
 };
 
-struct SkippedImage {
-  std::string file;
-  std::string reason;
-};
-
 struct LearnReport {
-  Review review;  ///< numbers are those of the files
+  Review review;  ///< numbers are those of the images
   std::size_t learned = 0;
   std::size_t different = 0;  ///< of these, by their features
   std::vector<SkippedImage> skipped;
@@ -76,6 +72,10 @@ class Detector {
  public:
   /// Throws Error as Backbone does.
   explicit Detector(const DetectorOptions& options);
+
+  /// Of a memory that was made elsewhere (merged, copied), with the extractor that its source
+  /// names: as open() has it, without a file.
+  explicit Detector(Memory memory, const std::string& backbone = "");
 
   /// A memory from its file, to inspect with, and the backbone it was learned with: the one it
   /// names, or the file `backbone` if given. Throws Error (kInput) if that is another one. What a
@@ -108,6 +108,9 @@ class Detector {
   /// cannot or the review has remarks; kCancelled.
   LearnReport learn(const std::vector<std::string>& files, const LearnOptions& options,
                     Compute& compute);
+  /// The same from images that are not files. What is learned is what PNG files of the same pixels
+  /// would teach, and a lesson keeps such.
+  LearnReport learn(const ImageSource& images, const LearnOptions& options, Compute& compute);
 
   /// Learns one image online. What it scores before that calibrates its task.
   void learn_online(const Image& image, const LearnOptions& options, Compute& compute);
@@ -126,11 +129,11 @@ class Detector {
   /// Safe to call from several threads, each with a Compute of its own, while nobody learns.
   Inspection inspect(const Image& image, const InspectOptions& options, Compute& compute) const;
 
-  /// Inspects many files, several at a time. `each` is called in the order of the files, never
+  /// Inspects many images, several at a time. `each` is called in their order, never
   /// twice at once but perhaps from another thread, with the image and what was seen, or with the
   /// error that reading it gave. It returns false to stop.
   struct Inspected {
-    std::string file;
+    std::string file;  ///< or the name of an image that is not one
     Image image;
     Inspection seen;
     std::string error;  ///< empty when all went well
@@ -138,6 +141,8 @@ class Detector {
   };
   void inspect(const std::vector<std::string>& files, const InspectOptions& options,
                Compute& compute, const std::function<bool(Inspected&)>& each) const;
+  void inspect(const ImageSource& images, const InspectOptions& options, Compute& compute,
+               const std::function<bool(Inspected&)>& each) const;
 
   const Extractor& extractor() const;
   const Memory& memory() const;
@@ -169,6 +174,10 @@ class Detector {
  private:
   struct State;
   explicit Detector(std::unique_ptr<State> state);
+  LearnReport learn_images(const class ImageList& images, const LearnOptions& options,
+                           Compute& compute);
+  void inspect_images(const class ImageList& images, const InspectOptions& options,
+                      Compute& compute, const std::function<bool(Inspected&)>& each) const;
   static Detector open_with_history(const std::string& memory, const std::string& backbone,
                                     std::size_t* lessons, std::unique_ptr<class History> history);
   std::unique_ptr<State> state_;

@@ -23,10 +23,6 @@ using Parts = std::span<const std::span<const std::byte>>;
 // One call moves at most 2 GiB on Linux; stay below.
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
 
-[[noreturn]] void fail_to_write(const std::string& path, int error) {
-  refuse(path, fmt::format("cannot be written: {}", disk_reason(error)));
-}
-
 // In place of a pipe or device, which know no places.
 bool write_on(int fd, Parts parts) {
   for (std::span<const std::byte> part : parts) {
@@ -42,15 +38,9 @@ bool write_on(int fd, Parts parts) {
 
 bool write_all(int fd, Parts parts) {
   std::size_t at = 0;
-  for (std::span<const std::byte> part : parts) {
-    while (!part.empty()) {
-      const ssize_t written = file_system().write(
-          fd, part.data(), std::min(part.size(), kMostAtOnce), static_cast<off_t>(at));
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return false;
-      part = part.subspan(static_cast<std::size_t>(written));
-      at += static_cast<std::size_t>(written);
-    }
+  for (const std::span<const std::byte> part : parts) {
+    if (!write_at(fd, part, at)) return false;
+    at += part.size();
   }
   return true;
 }
@@ -142,22 +132,38 @@ void write_in_place(const std::string& path, Parts parts) {
   if (!write_on(file.fd(), parts) || !file.close()) fail_to_write(path, errno);
 }
 
-void write_and_rename(const std::string& path, const struct stat* old, Parts parts,
+void write_and_rename(const std::string& path, const struct stat* old,
+                      const std::function<void(int)>& fill,
                       const std::function<void(const std::string&)>& check) {
   const std::string target = real_path(path);
   Unfinished unfinished(target, old != nullptr ? 0600 : 0666);
   File& file = unfinished.file();
   if (!file.is_open()) fail_to_write(path, errno);
   if (old != nullptr) take_over_rights(file.fd(), *old);
-  if (!write_all(file.fd(), parts) || file_system().sync(file.fd()) != 0) {
-    fail_to_write(path, errno);
-  }
+  fill(file.fd());
+  if (file_system().sync(file.fd()) != 0) fail_to_write(path, errno);
   if (check) check(unfinished.name());
   if (!unfinished.rename_to(target)) fail_to_write(path, errno);  // the lock is ours until then
   if (!flush_folder_of(target)) fail_to_write(path, errno);
 }
 
 }  // namespace
+
+void fail_to_write(const std::string& path, int error) {
+  refuse(path, fmt::format("cannot be written: {}", disk_reason(error)));
+}
+
+bool write_at(int fd, std::span<const std::byte> bytes, std::size_t at) {
+  while (!bytes.empty()) {
+    const ssize_t written = file_system().write(
+        fd, bytes.data(), std::min(bytes.size(), kMostAtOnce), static_cast<off_t>(at));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    at += static_cast<std::size_t>(written);
+  }
+  return true;
+}
 
 File::~File() {
   if (fd_ >= 0) ::close(fd_);
@@ -272,8 +278,21 @@ void write_whole(const std::string& path, Parts parts,
   if (exists && !S_ISREG(info.st_mode)) {
     write_in_place(path, parts);
   } else {
-    write_and_rename(path, exists ? &info : nullptr, parts, check);
+    const auto fill = [&](int fd) {
+      if (!write_all(fd, parts)) fail_to_write(path, errno);
+    };
+    write_and_rename(path, exists ? &info : nullptr, fill, check);
   }
+}
+
+void write_streamed(const std::string& path, const std::function<void(int)>& fill) {
+  struct stat info {};
+  const bool exists = ::stat(path.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) fail_to_write(path, EISDIR);
+  if (exists && !S_ISREG(info.st_mode)) {
+    refuse(path, "is a device or a pipe, and this is not written from front to back; give a file");
+  }
+  write_and_rename(path, exists ? &info : nullptr, fill, {});
 }
 
 }  // namespace contcore

@@ -59,6 +59,16 @@ std::vector<std::uint8_t> read_whole(const std::string& path, const std::string&
 void write_whole(const std::string& path, std::span<const std::span<const std::byte>> parts,
                  const std::function<void(const std::string&)>& check = {});
 
+/// The same for what is not at hand as a whole: `fill` writes the new file through its descriptor,
+/// and what it throws goes on. Throws Error (kInput) for a device or pipe, before that.
+void write_streamed(const std::string& path, const std::function<void(int)>& fill);
+
+/// Throws Error (kInput): the path cannot be written, with the reason of that errno.
+[[noreturn]] void fail_to_write(const std::string& path, int error);
+
+/// Writes them through the descriptor from byte `at` on. False with errno set on failure.
+bool write_at(int fd, std::span<const std::byte> bytes, std::size_t at);
+
 /// Removes what a killed writer of `path` left, unless one is at work.
 void remove_unfinished(const std::string& path);
 

@@ -1,4 +1,4 @@
-// In: image files and options. Out: a memory that has learned them, or inspections of them. Fails
+// In: images and options. Out: a memory that has learned them, or inspections of them. Fails
 // as contcore/detector.h says; the memory is then as before.
 #include "contcore/detector.h"
 
@@ -19,7 +19,7 @@
 #include "contcore/error.h"
 #include "coreset/greedy_budget.h"
 #include "detector/calibration_scores.h"
-#include "detector/extract_files.h"
+#include "detector/extract_images.h"
 #include "detector/in_order.h"
 #include "detector/learning.h"
 #include "detector/lessons.h"
@@ -89,8 +89,10 @@ void refuse_remarks(const std::string& task, const Review& review) {
   if (review.remarks.empty()) return;
   std::string text;
   for (const Remark& remark : review.remarks) text += (text.empty() ? "" : "; ") + remark.text;
-  throw Error(Error::Kind::kInput,
-              fmt::format("task '{}': nothing is learned, as --strict has it: {}", task, text));
+  throw Error(
+      Error::Kind::kInput,
+      fmt::format("task '{}': nothing is learned, being strict about remarks of the review: {}",
+                  task, text));
 }
 
 }  // namespace
@@ -170,6 +172,12 @@ Memory new_memory(const DetectorOptions& options, const Extractor& extractor) {
 Detector::Detector(const DetectorOptions& options) {
   Extractor extractor(options);
   Memory memory = new_memory(options, extractor);
+  state_ = std::make_unique<State>(std::move(extractor), std::move(memory));
+}
+
+Detector::Detector(Memory memory, const std::string& backbone) {
+  Extractor extractor =
+      Extractor::of_source(memory.source, memory.dimension(), "the memory", backbone);
   state_ = std::make_unique<State>(std::move(extractor), std::move(memory));
 }
 
@@ -313,8 +321,18 @@ void Detector::shrink(std::size_t count, Compute& compute) {
 
 LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOptions& options,
                             Compute& compute) {
+  return learn_images(ImageFiles(files), options, compute);
+}
+
+LearnReport Detector::learn(const ImageSource& images, const LearnOptions& options,
+                            Compute& compute) {
+  return learn_images(ImagesInMemory(images), options, compute);
+}
+
+LearnReport Detector::learn_images(const ImageList& images, const LearnOptions& options,
+                                   Compute& compute) {
   if (options.task.empty()) {
-    throw Error(Error::Kind::kUsage, "a task needs a name; give it with --task NAME");
+    throw Error(Error::Kind::kUsage, "a task needs a name; give it one, such as bottle");
   }
   Memory& memory = state_->memory;
   memory.check_task(options.task);  // before the images are looked at, which may take long
@@ -331,15 +349,15 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
   Clock::time_point start = Clock::now();
   const Progress extracting = part_of(options.progress, 0.0, options.online ? 1.0 : kExtractShare);
   std::unordered_set<std::uint64_t> hashes;
-  std::vector<std::size_t> numbers;  // of the set's images among the files
+  std::vector<std::size_t> numbers;  // of the set's images among all
   std::vector<ImageLook> looks;
   std::vector<Patches> waiting;  // online, for the memory to learn with all threads
   const std::size_t reviewed =
-      options.online ? std::min(kReviewedOnline, files.size()) : files.size();
+      options.online ? std::min(kReviewedOnline, images.count()) : images.count();
   const auto take = [&](std::size_t i, Extracted& image) {
     if (!image.patches) {
       if (options.strict) throw Error(Error::Kind::kInput, image.error);
-      report.skipped.push_back({files[i], image.error});
+      report.skipped.push_back({images.name(i), image.error});
       return;
     }
     report.patches += image.patches->vectors.rows();
@@ -356,7 +374,8 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
   };
   const auto extract = [&](std::size_t first, std::size_t count) {
     start = Clock::now();
-    extract_files(state_->extractor, files, first, count, compute, extracting, take);
+    extract_images(state_->extractor, images, first, count, kept != nullptr, compute, extracting,
+                   take);
     report.extract_seconds += seconds_since(start);
     start = Clock::now();
   };
@@ -393,8 +412,8 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
     sampled();
   }
   const std::size_t at_a_time = kImagesAtATime * compute.threads().count();
-  for (std::size_t first = reviewed; first < files.size(); first += at_a_time) {
-    extract(first, std::min(at_a_time, files.size() - first));
+  for (std::size_t first = reviewed; first < images.count(); first += at_a_time) {
+    extract(first, std::min(at_a_time, images.count() - first));
     for (const Patches& patches : waiting) learn_next(memory, patches, how, true, compute);
     waiting.clear();
     sampled();
@@ -403,7 +422,7 @@ LearnReport Detector::learn(const std::vector<std::string>& files, const LearnOp
   if (report.learned == 0) {
     throw Error(
         Error::Kind::kInput,
-        fmt::format("task '{}': none of {} images can be used: {}", options.task, files.size(),
+        fmt::format("task '{}': none of {} images can be used: {}", options.task, images.count(),
                     report.skipped.empty() ? "there are none" : report.skipped[0].reason));
   }
   Lesson lesson;
@@ -497,7 +516,8 @@ LearnReport Detector::learn_defects(const std::vector<std::string>& files,
     if (options.strict) throw Error(Error::Kind::kInput, reason);
     report.skipped.push_back({files[i], reason});
   };
-  extract_files(state_->extractor, files, 0, files.size(), compute, options.progress, take);
+  extract_images(state_->extractor, ImageFiles(files), 0, files.size(), kept != nullptr, compute,
+                 options.progress, take);
   state_->extractor.release();
   report.extract_seconds = seconds_since(start);
   if (report.learned == 0) {
@@ -524,13 +544,23 @@ Inspection Detector::inspect(const Image& image, const InspectOptions& options,
 
 void Detector::inspect(const std::vector<std::string>& files, const InspectOptions& options,
                        Compute& compute, const std::function<bool(Inspected&)>& each) const {
-  const auto look = [&](const std::string& file, Compute& with) {
+  inspect_images(ImageFiles(files), options, compute, each);
+}
+
+void Detector::inspect(const ImageSource& images, const InspectOptions& options, Compute& compute,
+                       const std::function<bool(Inspected&)>& each) const {
+  inspect_images(ImagesInMemory(images), options, compute, each);
+}
+
+void Detector::inspect_images(const ImageList& images, const InspectOptions& options,
+                              Compute& compute, const std::function<bool(Inspected&)>& each) const {
+  const auto look = [&](std::size_t i, Compute& with) {
     Inspected result;
-    result.file = file;
+    result.file = images.name(i);
     const Clock::time_point start = Clock::now();
     try {
-      result.image = read_image(file);
-      result.seen = about_file(file, [&] { return inspect(result.image, options, with); });
+      result.image = images.load(i);
+      result.seen = about_image(result.file, [&] { return inspect(result.image, options, with); });
     } catch (const Error& error) {
       if (error.kind() != Error::Kind::kInput) throw;
       result.error = error.what();
@@ -541,17 +571,17 @@ void Detector::inspect(const std::vector<std::string>& files, const InspectOptio
   if (state_->memory.size() == 0) {
     throw Error(Error::Kind::kInput, "the memory is empty; learn good images first");
   }
-  if (files.size() == 1) {
-    Inspected result = look(files[0], compute);
+  if (images.count() == 1) {
+    Inspected result = look(0, compute);
     each(result);
     return;
   }
   std::atomic<bool> stop = false;
   run_in_order<Inspected>(
-      compute, files.size(), kMostImagesAhead,
+      compute, images.count(), kMostImagesAhead,
       [&](std::size_t i, std::size_t) {
         Compute one(1);
-        return stop ? Inspected{} : look(files[i], one);
+        return stop ? Inspected{} : look(i, one);
       },
       [&](std::size_t, Inspected& result) {
         if (!stop && !each(result)) stop = true;

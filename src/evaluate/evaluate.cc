@@ -11,7 +11,7 @@
 #include "base/rows.h"
 #include "contcore/error.h"
 #include "contcore/metrics.h"
-#include "detector/extract_files.h"
+#include "detector/extract_images.h"
 #include "detector/in_order.h"
 #include "evaluate/contender.h"
 #include "evaluate/evaluation.h"

@@ -17,10 +17,10 @@
 #include <utility>
 
 #include "base/file.h"
-#include "base/npy_header.h"
+#include "base/npy_writer.h"
 #include "base/sha256.h"
 #include "contcore/error.h"
-#include "detector/extract_files.h"
+#include "detector/extract_images.h"
 #include "evaluate/leftovers.h"
 
 namespace contcore {
@@ -28,42 +28,34 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kHeaderBytes = 128;  // bytes before the numbers of an .npy file
 constexpr std::size_t kMostPlaces = std::size_t{256} << 20;
 
-// Rows written one after the other; how many there are is told at the end.
-class NpyWriter {
+// A new file `base`.part-… of vectors, gone again unless it is kept.
+class FeatureFile {
  public:
-  // A new file `base`.part-….
-  NpyWriter(const std::string& base, std::size_t cols, Scalar scalar)
-      : cols_(cols), scalar_(scalar), file_(create(base)) {
+  FeatureFile(const std::string& base, std::size_t cols, Scalar scalar)
+      : file_(create(base)), writer_(file_.fd(), cols, scalar) {
     if (!file_.is_open()) fail();
-    const std::string blank(kHeaderBytes, ' ');
-    write(blank.data(), blank.size());
   }
-  ~NpyWriter() {
+  ~FeatureFile() {
     if (!path_.empty()) ::unlink(path_.c_str());
   }
-  NpyWriter(const NpyWriter&) = delete;
-  NpyWriter& operator=(const NpyWriter&) = delete;
+  FeatureFile(const FeatureFile&) = delete;
+  FeatureFile& operator=(const FeatureFile&) = delete;
 
   void append(const Vectors& rows) {
-    write(rows.view().data, rows.view().bytes());
-    rows_ += rows.rows();
+    if (!writer_.append(rows.view())) fail();
   }
 
   void finish() {
-    const char* const descr = scalar_ == Scalar::kUint8 ? "|u1" : "<f4";
-    const std::string header = npy_header(descr, {rows_, cols_}, kHeaderBytes);
+    if (!writer_.finish()) fail();
     // Closed for the errors that shows, but locked until it has its place.
     File same(::dup(file_.fd()));
-    if (::pwrite(file_.fd(), header.data(), header.size(), 0) !=
-            static_cast<ssize_t>(header.size()) ||
-        !same.is_open() || !same.close()) {
-      fail();
-    }
+    if (!same.is_open() || !same.close()) fail();
   }
 
+  std::size_t rows() const { return writer_.rows(); }
+  std::size_t bytes() const { return writer_.bytes(); }
   const std::string& path() const { return path_; }
   /// The file has its place now.
   void keep() { path_.clear(); }
@@ -85,16 +77,6 @@ class NpyWriter {
     }
   }
 
-  void write(const void* data, std::size_t bytes) {
-    const char* at = static_cast<const char*>(data);
-    while (bytes > 0) {
-      const ssize_t n = ::write(file_.fd(), at, bytes);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) fail();
-      at += n;
-      bytes -= static_cast<std::size_t>(n);
-    }
-  }
   [[noreturn]] void fail() const {
     throw Error(Error::Kind::kInput,
                 fmt::format("{}: {}; free some space or name another folder with --cache", path_,
@@ -102,10 +84,8 @@ class NpyWriter {
   }
 
   std::string path_;
-  std::size_t cols_;
-  Scalar scalar_;
-  std::size_t rows_ = 0;
   File file_;
+  NpyWriter writer_;
 };
 
 std::string temporary_folder() {
@@ -238,26 +218,23 @@ std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extracto
   const std::string folder = folder_.empty() ? temporary_folder() : folder_;
   auto features = std::make_shared<ImageFeatures>();
   const auto start = std::chrono::steady_clock::now();
-  std::optional<NpyWriter> writer;
+  std::optional<FeatureFile> writer;
   const Scalar scalar = extractor.byte_scale() ? Scalar::kUint8 : Scalar::kFloat32;
   writer.emplace((fs::path(folder) / name).string(), extractor.embedding().dimension, scalar);
-  std::size_t rows = 0;
-  extract_files(extractor, files, 0, files.size(), compute, progress,
-                [&](std::size_t, Extracted& image) {
-                  if (!image.patches) throw Error(Error::Kind::kInput, image.error);
-                  Patches& patches = *image.patches;
-                  rows += patches.vectors.rows();
-                  writer->append(patches.vectors);
-                  features->images.push_back({rows, patches.grid_width, patches.grid_height,
-                                              std::move(patches.input), patches.image_width,
-                                              patches.image_height});
-                });
+  extract_images(extractor, ImageFiles(files), 0, files.size(), false, compute, progress,
+                 [&](std::size_t, Extracted& image) {
+                   if (!image.patches) throw Error(Error::Kind::kInput, image.error);
+                   Patches& patches = *image.patches;
+                   writer->append(patches.vectors);
+                   features->images.push_back({writer->rows(), patches.grid_width,
+                                               patches.grid_height, std::move(patches.input),
+                                               patches.image_width, patches.image_height});
+                 });
   writer->finish();
   extractor.release();
   features->seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const std::size_t bytes =
-      rows * extractor.embedding().dimension * bytes_of(scalar) + kHeaderBytes;
+  const std::size_t bytes = writer->bytes();
   if (folder_.empty() || bytes > limit_) {
     features->vectors = NpyVectors(writer->path());  // the mapping outlives the name
     if (folder_.empty()) nameless_[name] = features;

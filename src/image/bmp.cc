@@ -17,7 +17,7 @@ struct BmpHeader {
   bool from_below = true;
 };
 
-BmpHeader bmp_header(const ImageSource& file) {
+BmpHeader bmp_header(const ImageBytes& file) {
   BmpHeader header{};
   header.pixels = file.little32(10);
   header.info = file.little32(14);
@@ -42,7 +42,7 @@ BmpHeader bmp_header(const ImageSource& file) {
   return header;
 }
 
-void check_bmp_kind(const ImageSource& file, const BmpHeader& header) {
+void check_bmp_kind(const ImageBytes& file, const BmpHeader& header) {
   const auto& [info, pixels, width, height, bits, compression, colours, from_below] = header;
   const bool plain = compression == 0 && (bits == 1 || bits == 4 || bits == 8 || bits == 24);
   const bool masked = (compression == 0 || compression == kMasked) && (bits == 16 || bits == 32);
@@ -54,7 +54,7 @@ void check_bmp_kind(const ImageSource& file, const BmpHeader& header) {
 
 using Palette = std::array<std::array<std::uint8_t, 3>, 256>;  // RGB; black where the file has none
 
-Palette bmp_palette(const ImageSource& file, const BmpHeader& header) {
+Palette bmp_palette(const ImageBytes& file, const BmpHeader& header) {
   Palette palette{};
   const std::size_t bytes = header.info == 12 ? 3 : 4;
   const std::size_t colours = header.colours == 0 ? std::size_t{1} << header.bits : header.colours;
@@ -77,7 +77,7 @@ struct Channel {
   }
 };
 
-std::array<Channel, 3> bmp_channels(const ImageSource& file, const BmpHeader& header) {
+std::array<Channel, 3> bmp_channels(const ImageBytes& file, const BmpHeader& header) {
   if (header.compression != kMasked) {
     return header.bits == 16 ? std::array<Channel, 3>{{{0x7c00}, {0x3e0}, {0x1f}}}
                              : std::array<Channel, 3>{{{0xff0000}, {0xff00}, {0xff}}};
@@ -121,7 +121,7 @@ void plain_row(const std::uint8_t* row, std::size_t width, std::uint8_t* rgb) {
 // Turns a row of pixels into RGB.
 class BmpRow {
  public:
-  BmpRow(const ImageSource& file, const BmpHeader& header)
+  BmpRow(const ImageBytes& file, const BmpHeader& header)
       : width_(header.width), bits_(header.bits) {
     if (bits_ <= 8) palette_ = bmp_palette(file, header);
     if (bits_ == 16 || bits_ == 32) channels_ = bmp_channels(file, header);
@@ -142,7 +142,7 @@ class BmpRow {
 
 }  // namespace
 
-Image decode_bmp(const ImageSource& file) {
+Image decode_bmp(const ImageBytes& file) {
   const BmpHeader header = bmp_header(file);
   const auto& [info, pixels, width, height, bits, compression, colours, from_below] = header;
   check_bmp_kind(file, header);

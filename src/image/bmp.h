@@ -6,6 +6,6 @@
 
 namespace contcore {
 
-Image decode_bmp(const ImageSource& file);
+Image decode_bmp(const ImageBytes& file);
 
 }  // namespace contcore

@@ -26,7 +26,7 @@ namespace {
 struct Format {
   std::string_view first;
   const char* name;
-  Image (*decode)(const ImageSource&);
+  Image (*decode)(const ImageBytes&);
 };
 
 constexpr std::array kFormats = {
@@ -78,7 +78,7 @@ Image decode_image(std::span<const std::uint8_t> bytes, const std::string& name,
   if (const Format* format = format_of(text)) {
     return format->decode({bytes, name, limits, format->name});
   }
-  if (text.starts_with("GIF8")) ImageSource(bytes, name, limits, "GIF").unread("a GIF");
+  if (text.starts_with("GIF8")) ImageBytes(bytes, name, limits, "GIF").unread("a GIF");
   refuse(name, "is not an image that can be read; give PNG, JPEG, BMP, TIFF, WebP, PGM or PPM");
 }
 

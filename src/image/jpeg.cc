@@ -140,7 +140,7 @@ struct JpegReader {
   }
 };
 
-[[noreturn]] void refuse_jpeg(const ImageSource& file, const JpegReader& reader) {
+[[noreturn]] void refuse_jpeg(const ImageBytes& file, const JpegReader& reader) {
   const auto& info = reader.info;
   if (reader.scans.passed) {
     const auto most = static_cast<std::size_t>(reader.scans.most);
@@ -184,7 +184,7 @@ int jpeg_orientation(const jpeg_decompress_struct& info) {
   return 1;
 }
 
-void check_jpeg_kind(const ImageSource& file, const jpeg_decompress_struct& info) {
+void check_jpeg_kind(const ImageBytes& file, const jpeg_decompress_struct& info) {
   if (info.arith_code) {
     file.unread("a JPEG that is lossless, hierarchical or arithmetically coded");
   }
@@ -196,7 +196,7 @@ void check_jpeg_kind(const ImageSource& file, const jpeg_decompress_struct& info
 
 }  // namespace
 
-Image decode_jpeg(const ImageSource& file) {
+Image decode_jpeg(const ImageBytes& file) {
   JpegReader reader;
   const auto& info = reader.info;
   if (!reader.read_header(file.data(), file.size())) refuse_jpeg(file, reader);

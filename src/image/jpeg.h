@@ -9,7 +9,7 @@
 
 namespace contcore {
 
-Image decode_jpeg(const ImageSource& file);
+Image decode_jpeg(const ImageBytes& file);
 
 /// Of a quality that leaves little to be seen (92 of 100).
 std::vector<std::uint8_t> encode_jpeg(const Image& image);

@@ -117,7 +117,7 @@ void take_png(png_structp png, png_bytep to, std::size_t size) {
   reader.left -= size;
 }
 
-[[noreturn]] void refuse_png(const ImageSource& file, const PngReader& reader) {
+[[noreturn]] void refuse_png(const ImageBytes& file, const PngReader& reader) {
   if (reader.cut) file.cut_short();
   file.damaged(reader.error.said);
 }
@@ -188,7 +188,7 @@ std::vector<std::uint8_t> encode_png_of(std::size_t width, std::size_t height, s
 
 }  // namespace
 
-Image decode_png(const ImageSource& file) {
+Image decode_png(const ImageBytes& file) {
   // Its sizes are looked at before libpng does, whose own limits say less. It must be the first
   // part: libpng would take it later too.
   constexpr std::size_t kBytes = 13;

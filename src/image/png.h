@@ -11,7 +11,7 @@
 
 namespace contcore {
 
-Image decode_png(const ImageSource& file);
+Image decode_png(const ImageBytes& file);
 
 /// Three or four bytes a pixel, row after row; throws Error (kInternal) if there are not as many as
 /// the size says. Made quickly rather than small.

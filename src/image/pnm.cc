@@ -12,7 +12,7 @@ namespace {
 // comments between them, one space, and the pixels.
 class PnmHeader {
  public:
-  explicit PnmHeader(const ImageSource& file) : file_(file) {
+  explicit PnmHeader(const ImageBytes& file) : file_(file) {
     width = number();
     height = number();
     largest = number();
@@ -44,7 +44,7 @@ class PnmHeader {
     return value;
   }
 
-  const ImageSource& file_;
+  const ImageBytes& file_;
   std::size_t at_ = 2;
 };
 
@@ -60,7 +60,7 @@ std::vector<std::uint8_t> shades_to(std::size_t largest) {
 
 }  // namespace
 
-Image decode_pnm(const ImageSource& file) {
+Image decode_pnm(const ImageBytes& file) {
   const PnmHeader header(file);
   const std::size_t samples = file.byte(1) == '6' ? 3 : 1;
   const std::size_t bytes = header.largest > 255 ? 2 : 1;

@@ -6,6 +6,6 @@
 
 namespace contcore {
 
-Image decode_pnm(const ImageSource& file);
+Image decode_pnm(const ImageBytes& file);
 
 }  // namespace contcore

@@ -21,26 +21,26 @@ std::string printable(std::string_view said) {
 
 }  // namespace
 
-void ImageSource::cut_short() const {
+void ImageBytes::cut_short() const {
   refuse(name_,
          fmt::format("the {} is cut short at byte {}; copy or save it again", format_, size()));
 }
 
-void ImageSource::damaged(const std::string& what) const {
+void ImageBytes::damaged(const std::string& what) const {
   refuse(name_, fmt::format("the {} is damaged ({}); copy or save it again", format_, what));
 }
 
-void ImageSource::unread(const std::string& kind) const {
+void ImageBytes::unread(const std::string& kind) const {
   refuse(name_, fmt::format("{} is not read; save it as PNG with 8 bits for each colour", kind));
 }
 
-void ImageSource::undecodable(std::string_view why) const {
+void ImageBytes::undecodable(std::string_view why) const {
   refuse(name_, fmt::format("the {} cannot be decoded{}: it is damaged or of a rare kind; save it "
                             "again as PNG",
                             format_, why.empty() ? "" : " (" + printable(why) + ")"));
 }
 
-void ImageSource::check_size(std::size_t width, std::size_t height) const {
+void ImageBytes::check_size(std::size_t width, std::size_t height) const {
   if (width == 0 || height == 0) damaged(fmt::format("its size is {} × {}", width, height));
   if (width > kLongestSide || height > kLongestSide) {
     refuse(name_,
@@ -53,7 +53,7 @@ void ImageSource::check_size(std::size_t width, std::size_t height) const {
   }
 }
 
-void ImageSource::check_unpacked(std::size_t width, std::size_t height, std::size_t bytes) const {
+void ImageBytes::check_unpacked(std::size_t width, std::size_t height, std::size_t bytes) const {
   if (bytes > kMostUnpacked) {
     refuse(name_,
            fmt::format("the {} of {} × {} pixels unpacks to {} bytes, more than the limit of {}; "
@@ -62,7 +62,7 @@ void ImageSource::check_unpacked(std::size_t width, std::size_t height, std::siz
   }
 }
 
-void ImageSource::too_many_scans(std::size_t width, std::size_t height, std::size_t scans) const {
+void ImageBytes::too_many_scans(std::size_t width, std::size_t height, std::size_t scans) const {
   refuse(name_, fmt::format("the {} has {} × {} pixels in {} scans or more, too many to decode; "
                             "save it without scans (not progressive), or make it smaller",
                             format_, width, height, scans));

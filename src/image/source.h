@@ -19,11 +19,11 @@ inline constexpr std::size_t kMostUnpacked = 4 * (std::size_t{100} << 20);
 
 /// Every read is within the bytes or ends in words; so does everything else that is wrong with
 /// them: Error (kInput) with the name, the reason and the remedy.
-class ImageSource {
+class ImageBytes {
  public:
   /// All of them must outlive it.
-  ImageSource(std::span<const std::uint8_t> bytes, const std::string& name,
-              const ImageLimits& limits, const char* format)
+  ImageBytes(std::span<const std::uint8_t> bytes, const std::string& name,
+             const ImageLimits& limits, const char* format)
       : bytes_(bytes), name_(name), limits_(limits), format_(format) {}
 
   std::size_t size() const { return bytes_.size(); }

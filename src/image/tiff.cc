@@ -25,7 +25,7 @@ constexpr std::size_t kLeastJpeg = std::size_t{1}
 // Mapped, so that nothing is copied; what libtiff reads rather than maps comes through here, too.
 
 struct TiffBytes {
-  const ImageSource& file;
+  const ImageBytes& file;
   std::size_t at = 0;
   char said[200] = "";  // the first error
 };
@@ -52,7 +52,7 @@ int close_tiff(thandle_t) { return 0; }
 toff_t size_of_tiff(thandle_t handle) { return static_cast<TiffBytes*>(handle)->file.size(); }
 
 int map_tiff(thandle_t handle, void** base, toff_t* size) {
-  const ImageSource& file = static_cast<TiffBytes*>(handle)->file;
+  const ImageBytes& file = static_cast<TiffBytes*>(handle)->file;
   *base = const_cast<std::uint8_t*>(file.data());  // opened for reading
   *size = file.size();
   return 1;
@@ -93,7 +93,7 @@ TiffHandle open_tiff(TiffBytes& bytes) {
 
 // Most writers put the directory behind the pixels: of a file that was cut short it is not there,
 // for which libtiff has words of its own.
-void check_directory(const ImageSource& file) {
+void check_directory(const ImageBytes& file) {
   constexpr std::size_t kMostEntries = 4096;
   const bool little = file.byte(0) == 'I';
   const auto number = [&](std::size_t at, std::size_t bytes) {
@@ -141,7 +141,7 @@ TiffLayout tiff_layout(TIFF* tiff) {
   return layout;
 }
 
-void check_tiff_kind(const ImageSource& file, const TiffLayout& layout) {
+void check_tiff_kind(const ImageBytes& file, const TiffLayout& layout) {
   switch (layout.compression) {
     case COMPRESSION_NONE:
     case COMPRESSION_LZW:
@@ -168,7 +168,7 @@ void check_tiff_kind(const ImageSource& file, const TiffLayout& layout) {
   }
 }
 
-void check_tiff_parts(const ImageSource& file, const TiffLayout& layout) {
+void check_tiff_parts(const ImageBytes& file, const TiffLayout& layout) {
   const std::size_t across = layout.part_width, down = layout.part_height;
   std::size_t pixels = std::size_t{layout.width} * layout.height;
   // Tiles are filled up beyond the picture, but not beyond reason.
@@ -197,7 +197,7 @@ std::size_t scan_markers(std::span<const std::uint8_t> jpeg) {
 }
 
 // The parts are in the file, and decoding them is not beyond reason.
-void check_tiff_bytes(const ImageSource& file, TIFF* tiff, const TiffLayout& layout) {
+void check_tiff_bytes(const ImageBytes& file, TIFF* tiff, const TiffLayout& layout) {
   const std::size_t pixels = std::size_t{layout.part_width} * layout.part_height;
   std::size_t bytes = 0;
   std::size_t scans = 0;
@@ -221,7 +221,7 @@ void check_tiff_bytes(const ImageSource& file, TIFF* tiff, const TiffLayout& lay
 // libtiff's own conversion of whatever is in there to RGBA, part by part.
 class TiffPixels {
  public:
-  TiffPixels(const ImageSource& file, TiffBytes& bytes, TIFF* tiff) : file_(file), bytes_(bytes) {
+  TiffPixels(const ImageBytes& file, TiffBytes& bytes, TIFF* tiff) : file_(file), bytes_(bytes) {
     char why[1024] = "";
     if (TIFFRGBAImageOK(tiff, why) == 0 || TIFFRGBAImageBegin(&image_, tiff, 1, why) == 0) {
       file.undecodable(why[0] != '\0' ? why : bytes.said);
@@ -256,7 +256,7 @@ class TiffPixels {
   int orientation = 1;
 
  private:
-  const ImageSource& file_;
+  const ImageBytes& file_;
   TiffBytes& bytes_;
   TIFFRGBAImage image_{};
   std::vector<std::uint32_t> raster_;
@@ -264,7 +264,7 @@ class TiffPixels {
 
 }  // namespace
 
-Image decode_tiff(const ImageSource& file) {
+Image decode_tiff(const ImageBytes& file) {
   check_directory(file);
   TiffBytes bytes{file};
   const TiffHandle tiff = open_tiff(bytes);

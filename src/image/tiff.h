@@ -7,6 +7,6 @@
 namespace contcore {
 
 /// The first page. Compressed by LZW, deflate, PackBits, JPEG or not at all.
-Image decode_tiff(const ImageSource& file);
+Image decode_tiff(const ImageBytes& file);
 
 }  // namespace contcore

@@ -4,7 +4,7 @@
 
 namespace contcore {
 
-Image decode_webp(const ImageSource& file) {
+Image decode_webp(const ImageBytes& file) {
   file.need(8, file.little32(4));  // the length, as the file gives it
   WebPBitstreamFeatures features;
   const VP8StatusCode status = WebPGetFeatures(file.data(), file.size(), &features);

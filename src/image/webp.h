@@ -6,6 +6,6 @@
 
 namespace contcore {
 
-Image decode_webp(const ImageSource& file);
+Image decode_webp(const ImageBytes& file);
 
 }  // namespace contcore

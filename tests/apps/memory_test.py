@@ -1,4 +1,4 @@
-"""Drives learn, inspect, info and merge as a user would.  Usage: memory_test.py PATH_TO_CONTCORE"""
+"""Drives learn, inspect, info, merge and extract as a user would.  Usage: memory_test.py PATH_TO_CONTCORE"""
 
 import fcntl
 import json
@@ -334,6 +334,115 @@ class MemoryTest(unittest.TestCase):
         known = json.loads(self.succeed("info", self.memory, "--json").stdout)
         self.assertEqual(said["size"], known["vectors"])
         self.assertEqual(said["dimension"], known["dimension"])
+
+    def test_extract(self):
+        out, index = os.path.join(self.folder, "z.npy"), os.path.join(self.folder, "z.json")
+        images = [os.path.join(self.images(0, "test_good"), "%03d.ppm" % i) for i in range(4)]
+        wide = os.path.join(self.folder, "wide.ppm")
+        write_image(wide, numpy.tile(product(1, 1), (1, 2, 1)))
+        command = ["extract", *images, wide, "--out", out, "--index", index, "--backbone", "builtin"]
+        for precision, kind in [("8bit", numpy.uint8), ("float", numpy.float32)]:
+            done = self.succeed(
+                *command, "--resize", "short:72", "--crop", "64", "--precision", precision,
+                "--dimension", 40, "--json", "--threads", 2,
+            )  # fmt: skip
+            vectors = numpy.load(out)
+            said = json.loads(done.stdout)
+            with open(index) as file:
+                listed = json.load(file)
+            self.assertEqual(vectors.dtype, kind)
+            self.assertEqual(vectors.shape, (said["rows"], said["dimension"]))
+            self.assertEqual(said["images"], 5)
+            self.assertEqual(
+                listed["vectors"], {"rows": len(vectors), "dimension": 40, "dtype": kind.__name__}
+            )
+            self.assertEqual(listed["source"]["crop"], "64")
+            self.assertEqual([image["file"] for image in listed["images"]], [*images, wide])
+            first = 0
+            for image in listed["images"]:
+                self.assertEqual(image["first"], first)
+                self.assertEqual(image["rows"], image["grid"][0] * image["grid"][1])
+                first += image["rows"]
+            self.assertEqual(first, len(vectors))
+            last = listed["images"][-1]
+            self.assertEqual((last["width"], last["height"]), (128, 64))
+            seen = [last["seen"][side] for side in ["left", "top", "right", "bottom"]]
+            self.assertEqual([round(side) for side in seen], [36, 4, 92, 60])
+            self.assertEqual(listed["skipped"], [])
+            # The same bytes by any number of threads; each image alone gives its rows.
+            self.succeed(
+                *command, "--resize", "short:72", "--crop", "64", "--precision", precision,
+                "--dimension", 40, "--threads", 1,
+            )  # fmt: skip
+            self.assertEqual(numpy.load(out).tobytes(), vectors.tobytes())
+            self.succeed(
+                "extract", wide, "--out", out, "--backbone", "builtin", "--resize", "short:72",
+                "--crop", "64", "--precision", precision, "--dimension", 40,
+            )  # fmt: skip
+            self.assertEqual(numpy.load(out).tobytes(), vectors[last["first"] :].tobytes())
+        self.assertEqual(sorted(os.listdir(self.folder)), ["wide.ppm", "z.json", "z.npy"])
+        # What learn sees: a memory with room for all keeps each of them once.
+        self.succeed("learn", self.memory, *images, "--task", "a", "--ratio", "1", "--capacity", 9999, *SMALL)
+        self.succeed("extract", *images, "--out", out, *SMALL)
+        learned = {row.tobytes() for row in read_array(self.memory, "vectors")}
+        self.assertEqual(learned, {row.tobytes() for row in numpy.load(out)})
+        self.succeed("sample", out, "--count", 3)
+
+    def test_extract_what_cannot_be(self):
+        out, index = os.path.join(self.folder, "z.npy"), os.path.join(self.folder, "z.json")
+        images = os.path.join(self.folder, "images")
+        shutil.copytree(self.images(0, "test_good"), images)
+        bad = os.path.join(images, "002.ppm")
+        with open(bad, "w") as file:
+            file.write("no image")
+        self.fail_with(3, [bad], "extract", images, "--out", out, "--index", index, "--strict", *SMALL)
+        self.assertEqual(os.listdir(self.folder), ["images"])
+        done = self.succeed("extract", images, "--out", out, "--index", index, "--json", *SMALL)
+        self.assertIn("left out: " + bad, done.stderr)
+        with open(index) as file:
+            listed = json.load(file)
+        self.assertEqual([image["file"] for image in listed["skipped"]], [bad])
+        self.assertEqual(json.loads(done.stdout)["skipped"], listed["skipped"])
+        self.assertEqual(len(listed["images"]), 3)
+        self.assertEqual(sum(image["rows"] for image in listed["images"]), len(numpy.load(out)))
+        os.remove(out)
+        os.remove(index)
+
+        good = os.path.join(images, "000.ppm")
+        with open(good, "rb") as file:
+            before = file.read()
+        self.fail_with(2, [good, "overwrite"], "extract", images, "--out", good, *SMALL)
+        self.fail_with(2, [good, "overwrite"], "extract", images, "--out", out, "--index", good, *SMALL)
+        self.fail_with(2, ["--out and --index both"], "extract", images, "--out", out, "--index", out, *SMALL)
+        self.fail_with(2, ["--out"], "extract", images, *SMALL)
+        self.fail_with(3, ["none of 1 images"], "extract", bad, "--out", out, *SMALL)
+        nowhere = os.path.join(self.folder, "nowhere", "z.npy")
+        self.fail_with(3, [nowhere, "create it"], "extract", images, "--out", nowhere, *SMALL)
+        self.fail_with(3, ["/dev/full", "give a file"], "extract", images, "--out", "/dev/full", *SMALL)
+        self.fail_with(3, ["the disk is full"], "extract", images, "--out", out, "--index", "/dev/full", *SMALL)
+
+        def small_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (20000, resource.RLIM_INFINITY))
+
+        self.fail_with(3, [out, "cannot be written"], "extract", images, "--out", out, *SMALL, preexec_fn=small_files)
+        with open(good, "rb") as file:
+            self.assertEqual(file.read(), before)
+        self.assertEqual(os.listdir(self.folder), ["images"])
+
+    @unittest.skipIf(SLOW, "the moment is chosen for a fast build")
+    def test_extract_interrupted(self):
+        out = os.path.join(self.folder, "z.npy")
+        many = self.copies(self.images(1), 30)
+        process = subprocess.Popen(
+            [CONTCORE, "extract", *many, "--out", out, "--backbone", "builtin"], stderr=subprocess.PIPE, text=True
+        )
+        wait_until_it_listens(process)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, said)
+        self.assertEqual(os.listdir(self.folder), [])
 
     def test_merge(self):
         other = os.path.join(self.folder, "other.ccm")

@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/scarce.h"
@@ -318,6 +321,128 @@ TEST_F(DetectorTest, LearnsAndCalibratesWithWhatCanBeRead) {
               Error::Kind::kInput);
     EXPECT_NE(words.find("missing.png"), std::string::npos) << words;
   }
+}
+
+// The same vectors, in the same order, with the same thresholds.
+void expect_same(const Memory& a, const Memory& b) {
+  ASSERT_EQ(a.size(), b.size());
+  const Vectors left = a.vectors();
+  const Vectors right = b.vectors();
+  EXPECT_EQ(std::memcmp(left.view().data, right.view().data, left.view().bytes()), 0);
+  EXPECT_EQ(a.source, b.source);
+  ASSERT_EQ(a.tasks().size(), b.tasks().size());
+  for (std::size_t i = 0; i < a.tasks().size(); ++i) {
+    EXPECT_EQ(a.tasks()[i].images, b.tasks()[i].images);
+    ASSERT_EQ(a.threshold(i, 0.05).has_value(), b.threshold(i, 0.05).has_value());
+    if (a.threshold(i, 0.05)) {
+      EXPECT_EQ(a.threshold(i, 0.05)->score, b.threshold(i, 0.05)->score);
+    }
+  }
+}
+
+ImageSource in_memory(const std::string& product, std::size_t count) {
+  return {count, [product](std::size_t i) { return make_product(product, i, "", 1).image; },
+          [product](std::size_t i) { return product + " " + std::to_string(i); }};
+}
+
+TEST_F(DetectorTest, LearnsPixelsInMemoryAsItLearnsFiles) {
+  const std::vector<std::string> files = pieces("gear", 7);
+  for (const bool online : {false, true}) {
+    Detector of_files = small();
+    Detector of_images = small();
+    LearnOptions options = task("gear");
+    options.online = online;
+    const LearnReport report = of_files.learn(files, options, compute_);
+    const LearnReport same = of_images.learn(in_memory("gear", 7), options, compute_);
+    EXPECT_EQ(report.learned, same.learned);
+    EXPECT_EQ(report.patches, same.patches);
+    expect_same(of_files.memory(), of_images.memory());
+
+    std::vector<float> scores;
+    of_files.inspect(files, {}, compute_, [&](Detector::Inspected& item) {
+      scores.push_back(item.seen.score);
+      return true;
+    });
+    std::size_t seen = 0;
+    of_images.inspect(in_memory("gear", 7), {}, compute_, [&](Detector::Inspected& item) {
+      EXPECT_EQ(item.file, "gear " + std::to_string(seen));
+      EXPECT_EQ(item.seen.score, scores[seen++]);
+      return true;
+    });
+    EXPECT_EQ(seen, files.size());
+  }
+}
+
+// An image that its source refuses is left out under its name, whatever else goes wrong is not
+// hidden, and the memory is then as before.
+TEST_F(DetectorTest, LeavesOutWhatASourceRefuses) {
+  ImageSource images = in_memory("gear", 5);
+  images.load = [load = images.load](std::size_t i) {
+    if (i == 2) throw Error(Error::Kind::kInput, "has two channels");
+    return load(i);
+  };
+  Detector detector = small();
+  LearnOptions options = task("gear");
+  const LearnReport report = detector.learn(images, options, compute_);
+  EXPECT_EQ(report.learned, 4u);
+  ASSERT_EQ(report.skipped.size(), 1u);
+  EXPECT_EQ(report.skipped[0].file, "gear 2");
+  EXPECT_EQ(report.skipped[0].reason, "gear 2: has two channels");
+  std::vector<std::string> errors;
+  detector.inspect(images, {}, compute_, [&](Detector::Inspected& item) {
+    errors.push_back(item.error);
+    return true;
+  });
+  EXPECT_EQ(errors, (std::vector<std::string>{"", "", "gear 2: has two channels", "", ""}));
+
+  const Memory before = detector.memory().copy();
+  options.strict = true;
+  std::string words;
+  EXPECT_EQ(kind_of([&] { detector.learn(images, options, compute_); }, &words),
+            Error::Kind::kInput);
+  EXPECT_EQ(words, "gear 2: has two channels");
+  images.load = [](std::size_t) -> Image { throw std::out_of_range("a fault of the program"); };
+  EXPECT_THROW(detector.learn(images, options, compute_), std::out_of_range);
+  EXPECT_THROW(detector.inspect(images, {}, compute_, [](auto&) { return true; }),
+               std::out_of_range);
+  expect_same(detector.memory(), before);
+}
+
+// A lesson from memory keeps the images, so that a lesson before it can be taken back.
+TEST_F(DetectorTest, KeepsImagesFromMemoryWithTheirLesson) {
+  DetectorOptions settings;
+  settings.backbone = "builtin";
+  settings.geometry = Geometry::parse("96", "none");
+  settings.capacity = 400;
+  Detector detector = Detector::open_to_learn(path("line.ccm"), [&] { return settings; });
+  detector.learn(in_memory("wood", 5), task("wood"), compute_);
+  detector.learn(in_memory("gear", 5), task("gear"), compute_);
+  detector.save(path("line.ccm"));
+  EXPECT_TRUE(detector.forget({{1}, {}}, compute_).exact);
+  Detector alone(settings);
+  alone.learn(in_memory("gear", 5), task("gear"), compute_);
+  expect_same(detector.memory(), alone.memory());
+}
+
+TEST_F(DetectorTest, IsMadeOfAMemory) {
+  Detector first = small();
+  first.learn(in_memory("gear", 6), task("gear"), compute_);
+  Detector second(first.memory().copy());
+  EXPECT_FALSE(second.is_new());
+  const Image image = make_product("gear", 100, product_defects("gear")[0], 1).image;
+  EXPECT_EQ(first.inspect(image, {}, compute_).map.values,
+            second.inspect(image, {}, compute_).map.values);
+  first.learn(in_memory("wood", 6), task("wood"), compute_);
+  second.learn(in_memory("wood", 6), task("wood"), compute_);
+  expect_same(first.memory(), second.memory());
+
+  Memory other = first.memory().copy();
+  other.source["backbone.sha256"] = std::string(64, '0');
+  std::string words;
+  EXPECT_EQ(kind_of([&] { Detector{std::move(other)}; }, &words), Error::Kind::kInput);
+  EXPECT_NE(words.find("another backbone"), std::string::npos) << words;
+  EXPECT_EQ(kind_of([] { Detector{Memory(8, 10)}; }, &words), Error::Kind::kInput);
+  EXPECT_NE(words.find("not learned from images"), std::string::npos) << words;
 }
 
 TEST_F(DetectorTest, FindsImagesInFolders) {

@@ -1,0 +1,69 @@
+// In: images. Out: their patches, in order. One that cannot be read is given on with the reason;
+// stops when progress says so.
+#include "detector/extract_images.h"
+
+#include <atomic>
+
+#include "base/file.h"
+#include "contcore/error.h"
+#include "contcore/image.h"
+#include "detector/in_order.h"
+
+namespace contcore {
+namespace {
+
+Extracted extract_image(const Extractor& extractor, const ImageList& images, std::size_t i,
+                        bool keep_bytes) {
+  Compute one(1);
+  Extracted result;
+  try {
+    const Image image = keep_bytes ? images.load(i, result.bytes) : images.load(i);
+    result.patches = about_image(images.name(i), [&] { return extractor.extract(image, one); });
+    result.look = look_at(image);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kInput) throw;
+    result.error = error.what();
+  }
+  return result;
+}
+
+}  // namespace
+
+Image ImageFiles::load(std::size_t i) const { return read_image(files_[i]); }
+
+Image ImageFiles::load(std::size_t i, std::vector<std::uint8_t>& bytes) const {
+  bytes = read_whole(files_[i], "an image", ImageLimits().bytes);
+  return decode_image(bytes, files_[i]);
+}
+
+Image ImagesInMemory::load(std::size_t i) const {
+  return about_image(name(i), [&] { return source_.load(i); });
+}
+
+Image ImagesInMemory::load(std::size_t i, std::vector<std::uint8_t>& bytes) const {
+  Image image = load(i);
+  bytes = about_image(name(i), [&] { return encode_png(image); });
+  return image;
+}
+
+void extract_images(const Extractor& extractor, const ImageList& images, std::size_t first,
+                    std::size_t n, bool keep_bytes, Compute& compute, const Progress& progress,
+                    const std::function<void(std::size_t, Extracted&)>& use) {
+  std::atomic<std::size_t> done = first;
+  run_in_order<Extracted>(
+      compute, n, kMostImagesAhead,
+      [&](std::size_t i, std::size_t worker) {
+        // Worker 0 is the calling thread, the only one to report from.
+        if (worker == 0 && progress &&
+            !progress(static_cast<double>(done) / static_cast<double>(images.count()))) {
+          throw Error(Error::Kind::kCancelled, "stopped");
+        }
+        return extract_image(extractor, images, first + i, keep_bytes);
+      },
+      [&](std::size_t i, Extracted& image) {
+        use(first + i, image);
+        ++done;
+      });
+}
+
+}  // namespace contcore
