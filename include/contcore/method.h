@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,15 +24,16 @@ struct SeenPart {
 };
 
 /// Images of one class as a method from outside is given them: files, and their patch vectors from
-/// the cache. The vectors are there as long as the call they are handed to.
+/// the cache. The vectors are there as long as the call they are handed to, or a copy of `owner`.
 struct MethodImages {
   std::string product;   ///< the class
   std::size_t task = 0;  ///< the one that the class belongs to, counted from 0
   std::vector<std::string> files;
-  std::vector<PatchGrid> grids;   ///< of each image
-  std::vector<SeenPart> seen;     ///< of each image
-  VectorView patches;             ///< image after image, each row after row; bytes in 8 bits
-  std::vector<std::size_t> ends;  ///< the row of `patches` behind each image
+  std::vector<PatchGrid> grids;       ///< of each image
+  std::vector<SeenPart> seen;         ///< of each image
+  VectorView patches;                 ///< image after image, each row after row; bytes in 8 bits
+  std::vector<std::size_t> ends;      ///< the row of `patches` behind each image
+  std::shared_ptr<const void> owner;  ///< of what `patches` views
 
   /// Those of image i.
   VectorView patches_of(std::size_t i) const {

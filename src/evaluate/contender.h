@@ -36,8 +36,8 @@ class Contender {
   /// How many images can be asked for at once.
   virtual std::size_t most_images() const = 0;
   /// Test images `begin` to `end` of a class are asked for next. Called from the thread of run().
-  virtual void ask(std::size_t product, const ImageFeatures& features, std::size_t begin,
-                   std::size_t end) = 0;
+  virtual void ask(std::size_t product, const std::shared_ptr<const ImageFeatures>& features,
+                   std::size_t begin, std::size_t end) = 0;
   /// One of those that were asked for. Called from several threads at once, each with a crew of its
   /// own.
   virtual Answer answer(std::size_t product, const ImageFeatures& features, std::size_t image,

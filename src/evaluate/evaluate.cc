@@ -58,8 +58,9 @@ struct Seen {
 
 // Scores all test images of a class. Pixels count when every defect has a mask.
 Measures measure_class(Contender& method, const Product& product, std::size_t index,
-                       const ImageFeatures& features, Compute& compute, const Progress& progress,
-                       std::vector<TestScore>* scores) {
+                       const std::shared_ptr<const ImageFeatures>& shared, Compute& compute,
+                       const Progress& progress, std::vector<TestScore>* scores) {
+  const ImageFeatures& features = *shared;
   std::vector<float> good;
   std::vector<float> defect;
   PixelScores pixels;
@@ -67,7 +68,7 @@ Measures measure_class(Contender& method, const Product& product, std::size_t in
   const std::size_t n = product.test.size();
   for (std::size_t begin = 0; begin < n;) {
     const std::size_t end = begin + std::min(n - begin, method.most_images());
-    method.ask(index, features, begin, end);
+    method.ask(index, shared, begin, end);
     run_in_order<Seen>(
         compute, end - begin, kMostImagesAhead,
         [&](std::size_t item, std::size_t worker) {
@@ -142,6 +143,7 @@ RunResult judge_method(Evaluation::State& parts, Contender& method, const Settin
 
   const PeakMemory peak;
   double tested = 0;
+  NetworkInput input;  // of the first test image
   double test_seconds = 0;
   std::vector<TestScore> scores;
   for (std::size_t s = 0; s < parts.schedule.size(); ++s) {
@@ -164,16 +166,15 @@ RunResult judge_method(Evaluation::State& parts, Contender& method, const Settin
           parts.test(c, compute, extracting(test_files(parts.products[c])));
       const auto count = static_cast<double>(parts.products[c].test.size());
       start = Clock::now();
-      result.steps.back().push_back(measure_class(method, parts.products[c], c, *features, compute,
+      result.steps.back().push_back(measure_class(method, parts.products[c], c, features, compute,
                                                   meter.piece(kTestCost * count), &scores));
       test_seconds += seconds_since(start) + features->seconds;
+      if (tested == 0 && count > 0) input = features->images[0].input;
       tested += count;
     }
   }
   result.vectors = method.vectors();
   result.numbers = method.numbers();
-  const std::shared_ptr<const ImageFeatures> any = parts.test(0, compute, {});
-  const NetworkInput& input = any->images[0].input;
   const BackboneInfo info = parts.extractor.backbone().info(input.height, input.width);
   result.parameters = info.parameters;
   result.gflops = info.gflops;
@@ -184,7 +185,7 @@ RunResult judge_method(Evaluation::State& parts, Contender& method, const Settin
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const auto features = parts.test(chosen[i].product, compute, {});
     const ImagePlace& place = features->images[chosen[i].image];
-    method.ask(chosen[i].product, *features, chosen[i].image, chosen[i].image + 1);
+    method.ask(chosen[i].product, features, chosen[i].image, chosen[i].image + 1);
     const Answer answer =
         method.answer(chosen[i].product, *features, chosen[i].image, true, compute);
     draw_verdict(parts.extractor, parts.products[chosen[i].product].test[chosen[i].image],

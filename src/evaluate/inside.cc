@@ -19,8 +19,8 @@ class Inside : public Contender {
   void prepare(Compute& compute) override { method_->prepare(compute); }
 
   std::size_t most_images() const override { return static_cast<std::size_t>(-1); }
-  void ask(std::size_t /*product*/, const ImageFeatures& /*features*/, std::size_t /*begin*/,
-           std::size_t /*end*/) override {}
+  void ask(std::size_t /*product*/, const std::shared_ptr<const ImageFeatures>& /*features*/,
+           std::size_t /*begin*/, std::size_t /*end*/) override {}
 
   // A method that has distances leaves the score to be made of them.
   Answer answer(std::size_t product, const ImageFeatures& features, std::size_t image,

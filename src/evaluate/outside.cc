@@ -17,9 +17,12 @@ constexpr std::size_t kMostAsked = 32;
 
 // Images `begin` to `end` of a class; all of its files are given.
 MethodImages images_of(const std::string& product, std::size_t task,
-                       const std::vector<std::string>& files, const ImageFeatures& features,
-                       std::size_t begin, std::size_t end) {
+                       const std::vector<std::string>& files,
+                       const std::shared_ptr<const ImageFeatures>& shared, std::size_t begin,
+                       std::size_t end) {
+  const ImageFeatures& features = *shared;
   MethodImages images;
+  images.owner = shared;
   images.product = product;
   images.task = task;
   const std::size_t first = begin == 0 ? 0 : features.images[begin - 1].end;
@@ -87,7 +90,7 @@ class Outside : public Contender {
     std::vector<MethodImages> classes;
     for (std::size_t i = 0; i < task.classes.size(); ++i) {
       const Product& product = parts_.products[parts_.schedule[t][i]];
-      classes.push_back(images_of(product.name, t, product.train, *task.classes[i], 0,
+      classes.push_back(images_of(product.name, t, product.train, task.classes[i], 0,
                                   task.classes[i]->images.size()));
     }
     method_.learn(t, classes, rising(progress));
@@ -97,8 +100,8 @@ class Outside : public Contender {
 
   std::size_t most_images() const override { return kMostAsked; }
 
-  void ask(std::size_t product, const ImageFeatures& features, std::size_t begin,
-           std::size_t end) override {
+  void ask(std::size_t product, const std::shared_ptr<const ImageFeatures>& features,
+           std::size_t begin, std::size_t end) override {
     const Product& own = parts_.products[product];
     const MethodImages images =
         images_of(own.name, task_of_[product], test_files(own), features, begin, end);

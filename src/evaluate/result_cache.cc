@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <span>
+#include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,8 +29,29 @@ std::string hash(const std::vector<std::uint8_t>& bytes) {
   return sha256({&part, 1});
 }
 
+// The file that this code was loaded from: the program, or a library that a program has loaded.
+std::string own_file() {
+  static const char inside = 0;
+  const auto address = reinterpret_cast<std::uintptr_t>(&inside);
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream fields(line);
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    char dash = 0;
+    std::string permissions, offset, device, inode, path;
+    fields >> std::hex >> begin >> dash >> end >> permissions >> offset >> device >> inode;
+    if (address < begin || address >= end) continue;
+    std::getline(fields >> std::ws, path);
+    std::error_code error;
+    // This name opens a program that was deleted or replaced, too.
+    return path == fs::read_symlink("/proc/self/exe", error) ? "/proc/self/exe" : path;
+  }
+  return "/proc/self/exe";
+}
+
 const std::string& program_hash() {
-  static const std::string value = hash(read_whole("/proc/self/exe", "a program", kMostProgram));
+  static const std::string value = hash(read_whole(own_file(), "a program", kMostProgram));
   return value;
 }
 
