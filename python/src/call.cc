@@ -1,0 +1,92 @@
+#include "call.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+namespace contcore::python {
+namespace {
+
+constexpr auto kAskEvery = std::chrono::milliseconds(50);
+
+struct Pool {
+  static constexpr std::size_t kMostIdle = 8;
+  struct Idle {
+    std::size_t threads;
+    std::unique_ptr<Compute> compute;
+  };
+  std::mutex mutex;
+  std::vector<Idle> idle;
+};
+
+// Never freed: its threads end with the process. A forked process has none of them, and begins
+// anew.
+std::atomic<Pool*> the_pool = nullptr;
+std::atomic<bool> network_ran = false;
+std::atomic<bool> forked_after_network = false;
+
+void begin_anew() {
+  the_pool = new Pool;
+  if (network_ran) forked_after_network = true;
+}
+
+Pool& pool() {
+  static const bool made = [] {
+    the_pool = new Pool;
+    ::pthread_atfork(nullptr, nullptr, begin_anew);
+    return true;
+  }();
+  static_cast<void>(made);
+  return *the_pool;
+}
+
+}  // namespace
+
+bool Watch::update(double done) {
+  if (failure_ || stopped_) return false;
+  const Clock::time_point now = Clock::now();
+  if (done < 1 && now - asked_ < kAskEvery) return true;
+  asked_ = now;
+  const py::gil_scoped_acquire gil;
+  try {
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (!callback_.is_none()) stopped_ = callback_(done).is(py::bool_(false));
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  return !failure_ && !stopped_;
+}
+
+PooledCompute::PooledCompute(std::size_t threads) : threads_(threads) {
+  Pool& from = pool();
+  {
+    const std::lock_guard lock(from.mutex);
+    for (auto at = from.idle.begin(); at != from.idle.end(); ++at) {
+      if (at->threads != threads) continue;
+      compute_ = std::move(at->compute);
+      from.idle.erase(at);
+      return;
+    }
+  }
+  compute_ = std::make_unique<Compute>(threads);
+}
+
+PooledCompute::~PooledCompute() {
+  Pool& to = pool();
+  const std::lock_guard lock(to.mutex);
+  if (to.idle.size() < Pool::kMostIdle) to.idle.push_back({threads_, std::move(compute_)});
+}
+
+void network_runs() {
+  pool();  // told of forks from now on
+  if (forked_after_network) {
+    throw Error(Error::Kind::kUsage,
+                "this process was forked from one that had run a network, whose threads are not "
+                "here; start processes with multiprocessing.get_context('spawn') instead");
+  }
+  network_ran = true;
+}
+
+}  // namespace contcore::python
