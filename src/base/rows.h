@@ -37,6 +37,11 @@ inline void report(const Progress& progress, double done) {
   if (progress && !progress(done)) throw Error(Error::Kind::kCancelled, "stopped");
 }
 
+/// For it: so many of so many.
+inline double part_done(std::size_t done, std::size_t all) {
+  return static_cast<double>(done) / static_cast<double>(all);
+}
+
 /// Progress of one part of a longer work, from `begin` to `end` of it.
 inline Progress part_of(const Progress& whole, double begin, double end) {
   if (!whole) return {};

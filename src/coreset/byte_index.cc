@@ -25,7 +25,7 @@ using kernels::kTile;
 constexpr std::size_t kFewVectors = 256;   // that need no sketch
 constexpr std::size_t kFewNumbers = 128;   // vectors so short that they need none
 constexpr std::size_t kByteGroup = 16;     // queries that share the tiles while they are in cache
-constexpr std::size_t kByteBatch = 8192;   // queries between reports of progress
+constexpr std::size_t kByteBatch = 8192;   // queries shared out at a time
 constexpr std::size_t kFewChanges = 1024;  // for which the layout is not made anew
 
 // What the long sketch leaves of a tile, for each of four queries: not measured yet.
@@ -87,10 +87,11 @@ class ByteIndex final : public VectorIndex {
       const std::size_t n = std::min(kByteBatch, queries.rows - at);
       compute.threads().run((n + kByteGroup - 1) / kByteGroup, [&](std::size_t i, std::size_t w) {
         const std::size_t first = at + i * kByteGroup;
+        if (w == 0) report(progress, part_done(first, queries.rows));
         search_group(queries.part(first, std::min(kByteGroup, at + n - first)), k, scratch[w],
                      result.distances.data() + first * k, result.ids.data() + first * k);
       });
-      report(progress, static_cast<double>(at + n) / static_cast<double>(queries.rows));
+      report(progress, part_done(at + n, queries.rows));
     }
     for (const ByteScratch& s : scratch) result.exact += s.exact;
     return result;

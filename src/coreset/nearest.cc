@@ -12,6 +12,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <new>
 #include <numeric>
 
 #include "base/rows.h"
@@ -113,14 +114,12 @@ class FloatIndex final : public VectorIndex {
               std::clamp<std::size_t>(n / (8 * compute.threads().count()) / 4 * 4, 4, kMostGroup);
           compute.threads().run((n + group - 1) / group, [&](std::size_t item, std::size_t worker) {
             const std::size_t first = item * group;
+            if (worker == 0) report(progress, part_done(at + first, queries.rows));
             search_group(batch, sketches, first, std::min(group, n - first), k, scratch[worker],
                          result.distances.data() + (at + first) * k,
                          result.ids.data() + (at + first) * k);
           });
-          if (progress &&
-              !progress(static_cast<double>(at + n) / static_cast<double>(queries.rows))) {
-            throw Error(Error::Kind::kCancelled, "stopped");
-          }
+          report(progress, part_done(at + n, queries.rows));
         });
     for (const Scratch& s : scratch) result.exact += s.exact;
     return result;
@@ -437,6 +436,10 @@ void NearestIndex::drop(std::span<const std::int64_t> ids) { index_->drop(ids); 
 NearestResult NearestIndex::search(VectorView queries, std::size_t k, Compute& compute,
                                    const std::string& name, const Progress& progress) const {
   if (k == 0) throw Error(Error::Kind::kUsage, "k must be at least 1");
+  if (k > std::numeric_limits<std::size_t>::max() / sizeof(std::int64_t) /
+              std::max<std::size_t>(queries.rows, 1)) {
+    throw std::bad_alloc();
+  }
   index_->check(queries, name, "memory");
   return index_->search(queries, k, compute, name, progress);
 }

@@ -6,8 +6,8 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "base/random.h"
@@ -176,14 +176,20 @@ std::size_t remaining_memory(VectorView points, const GreedyOptions& options) {
 }  // namespace
 
 std::vector<std::int64_t> random_sample(std::size_t rows, std::size_t count, std::uint64_t seed) {
-  std::vector<std::int64_t> indices(rows);
-  std::iota(indices.begin(), indices.end(), std::int64_t{0});
-  const std::size_t taken = std::min(rows, count);
+  // The beginning of a shuffle of 0, 1, 2, …, of which only the places that differ are kept.
+  std::unordered_map<std::size_t, std::size_t> moved;
+  const auto at = [&](std::size_t place) {
+    const auto found = moved.find(place);
+    return found == moved.end() ? place : found->second;
+  };
+  std::vector<std::int64_t> indices(std::min(rows, count));
   Random random(seed);
-  for (std::size_t i = 0; i < taken; ++i) {
-    std::swap(indices[i], indices[i + random.below(rows - i)]);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const std::size_t other = i + random.below(rows - i);
+    indices[i] = static_cast<std::int64_t>(at(other));
+    moved[other] = at(i);
+    moved.erase(i);  // it is not looked at again
   }
-  indices.resize(taken);
   return indices;
 }
 

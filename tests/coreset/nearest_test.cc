@@ -424,6 +424,9 @@ TEST(NearestErrors, CallsThatMakeNoSense) {
     std::optional<Error> error = error_of([&] { index.search(memory.view(), 0, crew); });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->kind(), Error::Kind::kUsage) << error->what();
+    // Four queries of 2^62 neighbours each would wrap around to none.
+    EXPECT_THROW(index.search(memory.view().part(0, 4), std::size_t{1} << 62, crew),
+                 std::bad_alloc);
     error = error_of([&] { index.search(other.view(), 1, crew); });
     ASSERT_TRUE(error);
     EXPECT_EQ(error->kind(), Error::Kind::kInput) << error->what();

@@ -91,6 +91,25 @@ TEST(RandomSample, AllAreShuffledByTheSeed) {
   EXPECT_NE(random_sample(100, 100, 1), random_sample(100, 100, 2));
 }
 
+// The beginning of a whole shuffle, for which nobody has room when there are very many.
+TEST(RandomSample, IsTheBeginningOfAShuffle) {
+  for (const std::size_t rows : {1u, 2u, 50u, 1000u}) {
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      Indices shuffled(rows);
+      std::iota(shuffled.begin(), shuffled.end(), std::int64_t{0});
+      Random random(seed);
+      for (std::size_t i = 0; i < rows; ++i) {
+        std::swap(shuffled[i], shuffled[i + random.below(rows - i)]);
+      }
+      for (const std::size_t count : {rows, rows / 2, rows / 20}) {
+        EXPECT_EQ(random_sample(rows, count, seed),
+                  Indices(shuffled.begin(), shuffled.begin() + static_cast<std::ptrdiff_t>(count)));
+      }
+    }
+  }
+  EXPECT_EQ(random_sample(std::size_t{1} << 62, 5, 0).size(), 5u);
+}
+
 // Every index is as likely as any other in every position: a shuffle that draws from the wrong
 // range favours some.
 TEST(RandomSample, IsUniformInEveryPosition) {
