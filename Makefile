@@ -9,22 +9,37 @@ PACKAGES := cmake g++ make libhwy-dev libeigen3-dev libfmt-dev libcli11-dev nloh
             libdnnl-dev libjpeg-dev libpng-dev libtiff-dev libwebp-dev libonnx-dev libprotobuf-dev \
             libmicrohttpd-dev libsqlite3-dev libcurl4-openssl-dev libutf8proc-dev
 # What the tests are built of, compare with and drive.
-TEST_PACKAGES := libgtest-dev libopencv-imgproc-dev libopencv-imgcodecs-dev python3-numpy python3-sklearn curl
+TEST_PACKAGES := libgtest-dev libopencv-imgproc-dev libopencv-imgcodecs-dev python3-numpy python3-sklearn curl \
+                 python3-pytest python3-pil python3-pandas python3-scipy python3-tqdm python3-torch python3-faiss mypy
+# What the Python package is built of; and its wheel, and what tries that.
+PYTHON_PACKAGES := python3-dev pybind11-dev python3-numpy
+WHEEL_PACKAGES := patchelf binutils python3-venv
 LINT_PACKAGES := clang clang-format clang-tidy python3
 PAGE_PACKAGES := chromium nodejs python3-numpy
 BENCH_PACKAGES := libfaiss-dev libopenblas-dev libopencv-imgproc-dev libopencv-imgcodecs-dev python3-numpy
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h')
 
-.PHONY: build test test-page fuzz demo bench bench-backbones bench-images install deb docs format lint packages
+.PHONY: build python wheel test test-page fuzz demo bench bench-backbones bench-images install deb docs format lint packages
 
 # The command and the libraries. Whether the tests are built too is for `make test` to say.
 build: packages
 	cmake --preset $(PRESET)
 	cmake --build --preset $(PRESET) -j $(JOBS) --target contcore_command
 
-test: PACKAGES += $(TEST_PACKAGES)
+# The Python package, in place: PYTHONPATH=python python3 -c 'import contcore'
+python: PACKAGES += $(PYTHON_PACKAGES)
+python: packages
+	cmake --preset release -DCONTCORE_PYTHON=ON
+	cmake --build --preset release -j $(JOBS) --target contcore_python
+
+# The same to be installed, with the libraries it needs inside: pip install --no-index build/contcore-*.whl
+wheel: PACKAGES += $(WHEEL_PACKAGES)
+wheel: python
+	packaging/wheel.py python/contcore build
+
+test: PACKAGES += $(TEST_PACKAGES) $(PYTHON_PACKAGES)
 test: packages
-	cmake --preset $(PRESET) -DCONTCORE_TESTS=ON -DCONTCORE_OPENCV_TESTS=ON
+	cmake --preset $(PRESET) -DCONTCORE_TESTS=ON -DCONTCORE_OPENCV_TESTS=ON -DCONTCORE_PYTHON=ON
 	cmake --build --preset $(PRESET) -j $(JOBS)
 	ctest --preset $(PRESET)
 

@@ -129,7 +129,7 @@ def parse_size(size: Union[int, str, None], name: str) -> int:
     if size is None:
         return 0
     if isinstance(size, (int, np.integer)) and not isinstance(size, bool):
-        if size < 0:
+        if not 0 <= size < 2**63:
             raise UsageError(f"{name}: {size} bytes cannot be")
         return int(size)
     if isinstance(size, str):
@@ -139,7 +139,7 @@ def parse_size(size: Union[int, str, None], name: str) -> int:
             value = float(text[:-1] if unit else text)
         except ValueError:
             value = -1.0
-        if 0 <= value < 2.0**60:
+        if 0 <= value * 2**unit < 2.0**63:
             return int(value * 2**unit)
     raise UsageError(f"{name}: {size!r} is no size; give bytes, or a text such as '512M' or '2G'")
 
@@ -155,4 +155,8 @@ def whole(number: Any, name: str, least: int = 0) -> int:
 
 
 def thread_count(threads: Optional[int]) -> int:
-    return 0 if threads is None else whole(threads, "threads", 1)
+    """0 is one for each core."""
+    count = 0 if threads is None else whole(threads, "threads", 1)
+    if count > 1024:
+        raise UsageError(f"threads: {count} are too many; give at most 1024, or leave it out")
+    return count

@@ -25,6 +25,11 @@ def read_image(path: Path) -> NDArray[np.uint8]:
     return _contcore.read_image(as_path(path))
 
 
+def write_image(path: Path, image: Any) -> None:
+    """Writes an array or a PIL image, whole or not at all, as the name's ending says: .png, .jpg or .jpeg."""
+    _contcore.write_image(as_path(path), as_image(image))
+
+
 def find_images(paths: Union[Path, Sequence[Path]]) -> List[str]:
     """The images in files and folders, searched to the bottom, in order of their names."""
     return _contcore.find_images([as_path(path) for path in _listed(paths)])
@@ -294,7 +299,8 @@ def _inspection(facts: Dict[str, Any]) -> Inspection:
             image=None,
             **facts,
         )
-    return Inspection(**{**facts, "regions": [Region(*region) for region in facts["regions"]]})
+    facts["regions"] = [Region(*region) for region in facts["regions"]]
+    return Inspection(**facts)
 
 
 class Remark(NamedTuple):
@@ -534,7 +540,7 @@ class Detector:
         known; it is recognised otherwise. `false_alarms` is the part of the good images that may be
         rejected, `strangers` the part that may be called unknown (0: none is)."""
         _check_rates(false_alarms, strangers)
-        given = [as_path(image)] if is_path(image) else [as_image(image)]
+        given: List[Any] = [as_path(image) if is_path(image) else as_image(image)]
         (facts,) = self._detector.inspect(
             given, task or "", false_alarms, strangers, map, thread_count(threads)
         )
@@ -683,7 +689,7 @@ class Detector:
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self._backbone = state["backbone"]
         self._path = None
-        self._detector = _contcore.Detector.of_memory(state["memory"]._memory, self._backbone)
+        self._detector = _contcore.Detector.unpickled(state["memory"]._memory, self._backbone)
 
     def __repr__(self) -> str:
         return f"<contcore.Detector with {self.memory!r}>"

@@ -269,7 +269,8 @@ class MethodImages(Sequence[MethodImage]):
                 "square them with resize=N instead of 'short:N'"
             )
         vectors = self._vectors[0] if len(self._vectors) == 1 else np.concatenate(self._vectors)
-        return vectors.reshape(len(self), *shapes.pop())
+        features: NDArray[Any] = vectors.reshape(len(self), *shapes.pop())
+        return features
 
 
 class Method(Protocol):
@@ -543,19 +544,17 @@ def evaluate(
     the command has them (`contcore evaluate --help`); `cache=False` keeps nothing. `report` leaves a
     page in that folder."""
     chosen: List[Any] = (
-        [methods] if isinstance(methods, str) or hasattr(methods, "learn") else list(methods)  # type: ignore[arg-type]
+        [methods] if isinstance(methods, str) or hasattr(methods, "learn") else list(methods)
     )
-    known = {info.name: info for info in [MethodInfo(*facts) for facts in _contcore.methods()]}
+    known = {facts[0]: MethodInfo(*facts) for facts in _contcore.methods()}
     for method in chosen:
         if isinstance(method, str):
             if method not in known:
                 raise UsageError(f"there is no method {method!r}; there are {', '.join(known)}")
         elif not callable(method) and not (hasattr(method, "learn") and hasattr(method, "score")):
             raise TypeError(f"{method!r} is no method: it has no learn(task, images) and score(images)")
-    datasets = [
-        one if isinstance(one, Dataset) else open_dataset(one)
-        for one in ([data] if is_path(data) or isinstance(data, Dataset) else data)  # type: ignore[union-attr]
-    ]
+    given: List[Any] = [data] if is_path(data) or isinstance(data, Dataset) else list(data)  # type: ignore[arg-type]
+    datasets = [one if isinstance(one, Dataset) else open_dataset(one) for one in given]
     options = _options(
         layers=layers,
         precision=precision,
@@ -592,7 +591,7 @@ def evaluate(
                         return callback((done + of_one) / total)
 
                     online = isinstance(method, str) and known[method].online
-                    setting = {
+                    setting: Dict[str, Any] = {
                         "m": whole(m, "m", 1),
                         "p": (0.1 if online else 0.01) if p is None else p,
                         "q": q,

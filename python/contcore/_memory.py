@@ -272,7 +272,7 @@ class Memory:
             path = os.path.join(folder, "memory.ccm")
             with open(path, "wb") as file:
                 file.write(content)
-            self._memory = _contcore.Memory.open(path)
+            self._memory = _contcore.Memory.open(os.fsencode(path))
 
     def __repr__(self) -> str:
         names = ", ".join(task.name for task in self.tasks)

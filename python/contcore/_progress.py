@@ -6,6 +6,8 @@ import sys
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Optional, Union
 
+import numpy as np
+
 Progress = Union[None, bool, Callable[[float], Any]]
 """None or False: nobody is told. True: a bar, tqdm's where it is installed. A callable: called now
 and then with the part done, from 0 to 1; the call stops with `Cancelled` if it returns False."""
@@ -20,9 +22,14 @@ def told(progress: Progress, what: str) -> Iterator[Optional[Callable[[float], A
         with _Bar(what) as bar:
             yield bar
     elif callable(progress):
-        yield progress
+        # NumPy's False is not the one that the extension knows.
+        yield lambda done: False if _is_false(progress(done)) else None
     else:
         raise TypeError(f"progress: None, True or a callable is needed, not {progress!r}")
+
+
+def _is_false(answer: Any) -> bool:
+    return isinstance(answer, (bool, np.bool_)) and not answer
 
 
 class _Bar:

@@ -143,6 +143,8 @@ class CoresetDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         "n_jobs": [Integral, None],
     }
 
+    _calibration_rows: NDArray[Any]
+
     def __init__(
         self,
         *,
@@ -305,9 +307,7 @@ class CoresetDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
             self.offset_ = float(np.percentile(scores, 100 * self.contamination))
 
 
-def _scores_by_others(
-    rows: NDArray[Any], picked: int, threads: int
-) -> NDArray[np.float64]:
+def _scores_by_others(rows: NDArray[Any], picked: int, threads: int) -> NDArray[np.float64]:
     """The score of each row by a coreset of the folds it is not in; none of a single row."""
     if len(rows) < 2:
         return np.empty(0)

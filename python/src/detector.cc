@@ -168,6 +168,8 @@ py::dict extract_files_to(const Extractor& extractor, const py::list& images,
 class DetectorPlace : public MemoryPlace {
  public:
   explicit DetectorPlace(Detector detector) : detector_(std::move(detector)) {}
+  /// One that cannot be used here, and says why whenever it is.
+  explicit DetectorPlace(std::string why) : why_(std::move(why)) {}
 
   const Memory& get() override { return detector().memory(); }
   Memory& get_to_change() override {
@@ -176,12 +178,13 @@ class DetectorPlace : public MemoryPlace {
   }
   Detector& detector() {
     if (detector_) return *detector_;
-    throw Error(Error::Kind::kUsage, "this detector is closed; open it again");
+    throw Error(Error::Kind::kUsage, why_);
   }
   void close() { detector_.reset(); }
 
  private:
   std::optional<Detector> detector_;
+  std::string why_ = "this detector is closed; open it again";
 };
 
 using DetectorRef = std::shared_ptr<DetectorPlace>;
@@ -226,6 +229,17 @@ DetectorRef of_memory(const MemoryRef& memory, const std::string& backbone) {
     Memory copy = memory->lock().read([&] { return memory->get().copy(); });
     return std::make_shared<DetectorPlace>(Detector(std::move(copy), backbone));
   });
+}
+
+// A pool's worker that fails while it unpickles takes its task along, and who waits for the answer
+// waits for ever: what cannot be used is to say so when it is used.
+DetectorRef unpickled(const MemoryRef& memory, const std::string& backbone) {
+  try {
+    network_runs();
+  } catch (const Error& error) {
+    return std::make_shared<DetectorPlace>(std::string(error.what()));
+  }
+  return of_memory(memory, backbone);
 }
 
 py::dict report_of(const LearnReport& report, const std::vector<Remark>& found) {
@@ -474,6 +488,7 @@ void bind_detector(py::module_& module) {
       .def_static("open", open)
       .def_static("open_to_learn", open_to_learn)
       .def_static("of_memory", of_memory)
+      .def_static("unpickled", unpickled)
       .def("learn_images", learn)
       .def("learn_one", learn_online)
       .def("learn_defect", learn_defect)
@@ -524,6 +539,10 @@ void bind_detector(py::module_& module) {
   });
   module.def("read_image", [](const std::string& path) {
     return to_numpy(unlocked([&] { return read_image(path); }));
+  });
+  module.def("write_image", [](const std::string& path, const py::buffer& pixels) {
+    const ImageArray array(pixels);
+    unlocked([&] { write_image(path, array.image()); });
   });
   module.def("draw", draw);
   module.def("png", png_of);

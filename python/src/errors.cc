@@ -1,5 +1,5 @@
 // contcore::Error as Python exceptions, a class for each kind, with the library's messages.
-#include <new>
+#include <stdexcept>
 #include <string>
 
 #include "binding.h"
@@ -41,6 +41,8 @@ void bind_errors(py::module_& /*module*/) {
     } catch (const Error& error) {
       const py::object type = py::module_::import("contcore._errors").attr(class_of(error.kind()));
       PyErr_SetObject(type.ptr(), text_of(error.what()).ptr());
+    } catch (const std::length_error&) {  // a vector of more than any memory holds
+      PyErr_NoMemory();
     }
   });
 }
