@@ -3,7 +3,7 @@
     python3 tour.py [FOLDER]      FOLDER keeps what it makes
 """
 
-# %% Products to look at: a plate and a ring, drawn with a little noise.
+# %% Products to look at: a plate and a ring, never quite in the same place or light.
 import pathlib
 import sys
 import tempfile
@@ -18,20 +18,20 @@ random = np.random.default_rng(0)
 
 
 def draw(product: str, scratch: bool = False) -> Any:
-    y, x = np.mgrid[:96, :96] - 48
+    y, x = np.mgrid[:96, :96] - 48 - random.uniform(-3, 3, (2, 1, 1))
     radius = np.hypot(x, y)
     shade = np.where((radius < 40) & ((product == "plate") | (radius > 24)), 170, 60).astype(float)
-    shade += random.normal(0, 4, shade.shape)
+    shade += random.uniform(-8, 8) + random.normal(0, 4, shade.shape)
     if scratch:
         at = int(random.integers(30, 60))
-        shade[at : at + 4, 20:76] = 250
+        shade[at : at + 5, 40:58] = 250
     return np.repeat(shade.clip(0, 255).astype(np.uint8)[:, :, None], 3, axis=2)
 
 
 # %% Learn one product after the other, and inspect.
-detector = contcore.Detector(backbone="builtin", resize=96, crop="none", memory="256K")
+detector = contcore.Detector(backbone="builtin", resize=96, crop="none", memory="512K")
 for product in ("plate", "ring"):
-    report = detector.learn([draw(product) for _ in range(40)], product)
+    report = detector.learn([draw(product) for _ in range(40)], product, p=0.1)
     print(product, "learned from", report.learned, "images,", report.patches, "patches")
 for product in ("plate", "ring"):
     for scratch in (False, True):
@@ -91,7 +91,8 @@ results = contcore.evaluate(
     backbone="builtin",
     resize=96,
     crop="none",
-    m=500,
+    m=2000,
+    p=0.1,
     cache=False,
     report=folder / "report",
 )

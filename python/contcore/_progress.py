@@ -22,8 +22,9 @@ def told(progress: Progress, what: str) -> Iterator[Optional[Callable[[float], A
         with _Bar(what) as bar:
             yield bar
     elif callable(progress):
+        ask: Callable[[float], Any] = progress
         # NumPy's False is not the one that the extension knows.
-        yield lambda done: False if _is_false(progress(done)) else None
+        yield lambda done: False if _is_false(ask(done)) else None
     else:
         raise TypeError(f"progress: None, True or a callable is needed, not {progress!r}")
 
