@@ -8,6 +8,11 @@ checked and said. Peers that are not installed are named.
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
 import time
 from typing import Any, Callable, List, Tuple
 
@@ -123,6 +128,42 @@ def bench_nearest(table: Table, vectors: Matrix, queries: Matrix, name: str, rep
         table.row(what, "scikit-learn, brute", theirs, ours, agreement(distances, ids, found, their_ids))
 
 
+def bench_overhead(points: Matrix, queries: Matrix, repeat: int) -> None:
+    """The same work by the command, which is C++ alone, by turns."""
+    count = max(len(points) // 100, 1)
+    with tempfile.TemporaryDirectory() as folder:
+        names = [os.path.join(folder, name) for name in ("points.npy", "queries.npy", "out.npy")]
+        np.save(names[0], points)
+        np.save(names[1], queries)
+
+        def command(*arguments: str) -> float:
+            asked = [sys.executable, "-m", "contcore", *arguments, "--out", names[2], "--json"]
+            return float(json.loads(subprocess.run(asked, capture_output=True, check=True).stdout)["seconds"])
+
+        def seconds(work: Callable[[], Any]) -> float:
+            return best(1, work)[0]
+
+        sampled = [
+            (
+                command("sample", names[0], "--count", str(count)),
+                seconds(lambda: contcore.greedy_sample(points, count)),
+            )
+            for _ in range(repeat)
+        ]
+        found = [
+            (
+                command("nearest", names[0], names[1]),
+                seconds(lambda: contcore.NearestIndex(points).search(queries)),
+            )
+            for _ in range(repeat)
+        ]
+    print(f"\n{'beside C++ alone':40} {'C++, ms':>10} {'Python, ms':>12}")
+    for what, times in ((f"greedy_sample, {count} of {len(points)}", sampled),
+                        (f"NearestIndex and search, {len(queries)} in {len(points)}", found)):  # fmt: skip
+        theirs, ours = (1e3 * min(both[i] for both in times) for i in (0, 1))
+        print(f"{what:40} {theirs:10.2f} {ours:12.2f}  {100 * (ours / theirs - 1):+.1f} %", flush=True)
+
+
 def bench_calls(points: Matrix, vectors: Matrix, queries: Matrix, repeat: int) -> None:
     """Times of single calls, small ones for what a call costs by itself."""
     index = contcore.NearestIndex(vectors)
@@ -168,6 +209,7 @@ def main() -> None:
     bench_greedy(table, points, asked.repeat)
     bench_nearest(table, vectors, known, "known", asked.repeat)
     bench_nearest(table, vectors, strange, "strange", asked.repeat)
+    bench_overhead(points, known, max(asked.repeat, 5))
     bench_calls(points, vectors, known, asked.repeat)
 
 
