@@ -78,7 +78,7 @@ def is_path(given: Any) -> bool:
 def as_path(given: Path) -> bytes:
     """A path as the file system has it."""
     if not is_path(given):
-        raise TypeError(f"a path is needed, not {given!r}")
+        raise TypeError(f"a path is needed, not a {type(given).__name__}")
     path = os.fsencode(given)
     if b"\0" in path:
         raise UsageError(f"{given!r} is no path: it has a byte of 0")
@@ -89,8 +89,10 @@ def as_image(given: Any, name: str = "image") -> NDArray[np.uint8]:
     """Height × width × 3 bytes, RGB, of an array (height × width, × 1, × 3 or × 4, of uint8 or
     uint16), a tensor of that shape or a PIL image. Gray becomes RGB, alpha is dropped, of 16 bits
     the upper 8 are taken: what reading the same pixels from a file would give."""
+    if given is None or is_path(given):
+        raise TypeError(f"{name}: an array or a PIL image is needed, not {given!r}")
     if hasattr(given, "getexif") and hasattr(given, "convert"):
-        given = _of_pil(given)
+        given = _of_pil(given, name)
     array = as_array(given, name)
     if array.dtype == np.uint16:
         array = (array >> 8).astype(np.uint8)
@@ -114,12 +116,22 @@ def as_image(given: Any, name: str = "image") -> NDArray[np.uint8]:
     return np.ascontiguousarray(array[:, :, :3])
 
 
-def _of_pil(image: Any) -> Any:
+def _of_pil(image: Any, name: str) -> Any:
     from PIL import ImageOps
 
-    upright = ImageOps.exif_transpose(image)
+    # Pillow has the 16 bits of a PNG file in a mode of 32.
+    sixteen = image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG")
+    if image.mode in ("I", "F") and not sixteen:
+        raise TypeError(
+            f"{name}: what white is in a PIL image of mode {image.mode} is not known; convert it to "
+            "an array of uint8"
+        )
+    try:
+        upright = ImageOps.exif_transpose(image)
+    except OSError as error:
+        raise InputError(f"{name}: {error}") from error
     image = image if upright is None else upright
-    if image.mode.startswith("I;16"):
+    if sixteen:
         return np.asarray(image).astype(np.uint16)
     return np.asarray(image if image.mode in ("RGB", "L") else image.convert("RGB"))
 
@@ -152,6 +164,22 @@ def whole(number: Any, name: str, least: int = 0) -> int:
     if not least <= value < 2**63:
         raise UsageError(f"{name}: {value} cannot be; it is a whole number from {least} on")
     return value
+
+
+def as_name(name: Any, what: str) -> str:
+    """A name of something, such as a task."""
+    if not isinstance(name, str):
+        raise TypeError(f"{what}: a name is needed, not {name!r}")
+    if not name:
+        raise UsageError(f"a {what} needs a name")
+    return name
+
+
+def part(number: Any, name: str) -> float:
+    """A number as a part of 1."""
+    if isinstance(number, (str, bytes)) or not hasattr(number, "__float__"):
+        raise TypeError(f"{name}: a number is needed, not {number!r}")
+    return float(number)
 
 
 def thread_count(threads: Optional[int]) -> int:

@@ -15,7 +15,7 @@ from ._errors import InputError, UsageError
 from ._progress import Progress, told
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GreedyResult:
     """What greedy sampling picked."""
 
@@ -237,32 +237,56 @@ class Cover(NamedTuple):
     """The average minimum distance."""
 
 
-def cover(covered: Any, by: Any, *, threads: Optional[int] = None) -> Cover:
+def cover(
+    covered: Any, by: Any, *, threads: Optional[int] = None, progress: Progress = None
+) -> Cover:
     """How well the vectors `by` cover the others.
 
     >>> cover([[0.0], [1.0]], by=[[0.0]])
     Cover(largest=1.0, average=0.5)
     """
     a, b = as_vectors(covered, "covered"), as_vectors(by, "by")
-    return Cover(*_contcore.cover(a, b, thread_count(threads)))
+    with told(progress, "covering") as callback:
+        return Cover(*_contcore.cover(a, b, thread_count(threads), callback))
 
 
-def hausdorff(a: Any, b: Any, *, threads: Optional[int] = None) -> float:
-    """The Hausdorff distance of two sets of vectors."""
-    return _contcore.hausdorff(as_vectors(a, "a"), as_vectors(b, "b"), thread_count(threads))
+def hausdorff(
+    a: Any, b: Any, *, threads: Optional[int] = None, progress: Progress = None
+) -> float:
+    """The Hausdorff distance of two sets of vectors.
+
+    >>> hausdorff([[0.0], [1.0]], [[0.0], [4.0]])
+    3.0
+    """
+    one, other = as_vectors(a, "a"), as_vectors(b, "b")
+    with told(progress, "comparing") as callback:
+        return _contcore.hausdorff(one, other, thread_count(threads), callback)
 
 
 def sliced_wasserstein(
-    a: Any, b: Any, *, directions: int = 128, seed: int = 0, threads: Optional[int] = None
+    a: Any,
+    b: Any,
+    *,
+    directions: int = 128,
+    seed: int = 0,
+    threads: Optional[int] = None,
+    progress: Progress = None,
 ) -> float:
-    """The sliced Wasserstein-2 distance of two sets of vectors, over seeded random directions."""
-    return _contcore.sliced_wasserstein(
-        as_vectors(a, "a"),
-        as_vectors(b, "b"),
-        whole(directions, "directions", 1),
-        whole(seed, "seed"),
-        thread_count(threads),
-    )
+    """The sliced Wasserstein-2 distance of two sets of vectors, over seeded random directions.
+
+    >>> round(sliced_wasserstein([[0.0], [1.0]], [[2.0], [3.0]]), 6)
+    2.0
+    """
+    one, other = as_vectors(a, "a"), as_vectors(b, "b")
+    with told(progress, "comparing") as callback:
+        return _contcore.sliced_wasserstein(
+            one,
+            other,
+            whole(directions, "directions", 1),
+            whole(seed, "seed"),
+            thread_count(threads),
+            callback,
+        )
 
 
 def overlap(a: Any, b: Any) -> int:

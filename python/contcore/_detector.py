@@ -12,8 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _contcore
-from ._arrays import Path, as_image, as_path, is_path, parse_size, thread_count, whole
-from ._errors import InputError, ReviewWarning, UsageError
+from ._arrays import (
+    Path,
+    as_image,
+    as_name,
+    as_path,
+    is_path,
+    parse_size,
+    part,
+    thread_count,
+    whole,
+)
+from ._errors import Cancelled, InputError, ReviewWarning, UsageError
 from ._memory import Memory
 from ._progress import Progress, told
 
@@ -72,13 +82,22 @@ def _options(**given: Any) -> Dict[str, Any]:
         options["backbone"] = os.fsdecode(options["backbone"])
     if "memory" in options:
         options["memory"] = parse_size(options["memory"], "memory")
+        if "capacity" in options:
+            raise UsageError("memory and capacity say the same; give one of them")
+    if "q" in options:
+        options["q"] = part(options["q"], "q")
+    if not isinstance(options.get("paper", False), (bool, np.bool_)):
+        raise TypeError(f"paper: True or False is needed, not {options['paper']!r}")
+    for name in ("precision", "consolidate", "score"):
+        if name in options:
+            options[name] = as_name(options[name], name)
     for name in ("dimension", "capacity"):
         if name in options:
             options[name] = whole(options[name], name, 1)
     return options
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Patches:
     """The patch vectors of one image, and where they lie."""
 
@@ -171,6 +190,9 @@ class Extractor:
         """8bit or float."""
         return self._extractor.precision()
 
+    def __repr__(self) -> str:
+        return f"<contcore.Extractor {self.source.get('backbone')}: {self.dimension} numbers, {self.precision}>"
+
     def extract(self, image: Any, *, threads: Optional[int] = None) -> Patches:
         """The patch vectors of one image: a path, an array or a PIL image."""
         return Patches(**self._extractor.extract(_pixels(image), thread_count(threads)))
@@ -210,7 +232,7 @@ class Region(NamedTuple):
     score: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Inspection:
     """What was seen in one image. In a notebook it shows itself as a picture."""
 
@@ -309,13 +331,15 @@ class Remark(NamedTuple):
     kind: str
     text: str
     images: List[int]
-    """Which of the images, where it is about some of them."""
+    """Which of the report's files, where it is about some of them."""
 
 
 @dataclass(frozen=True)
 class LearnReport:
     """What was learned."""
 
+    files: List[str]
+    """What was given: the files that were found, in order of their names; or "image 0", …"""
     learned: int
     """Images."""
     different: int
@@ -326,7 +350,8 @@ class LearnReport:
     remarks: List[Remark]
     """What a person should look at."""
     strangest: List[Tuple[int, float, float]]
-    """The strangest images: number, score by a memory of the others, what most of them score."""
+    """The strangest images: which of the files, score by a memory of the others, what most of them
+    score."""
     extract_seconds: float
     sample_seconds: float
     on_disk: bool
@@ -372,7 +397,9 @@ class Detector:
     ) -> None:
         """A new one. What is left out is as `contcore learn` has it; `paper` is all as in the
         paper. `memory` is the most bytes of its vectors, such as "8M"; `capacity` the same in
-        vectors."""
+        vectors. Without a `backbone` it is ResNet-50 if that was fetched (`python -m contcore
+        backbone fetch resnet50`), and the built-in filters, which see less, with a warning if
+        not."""
         options = _options(
             backbone=backbone,
             layers=layers,
@@ -390,6 +417,15 @@ class Detector:
         self._detector = _contcore.Detector(options)
         self._path: Optional[bytes] = None
         self._backbone = b""
+        self._warn_of_filters(backbone)
+
+    def _warn_of_filters(self, backbone: Optional[Path]) -> None:
+        if backbone is None and self.memory.source.get("backbone") == "builtin":
+            warnings.warn(
+                "the built-in filters are used, since ResNet-50 is not there: python -m contcore "
+                "backbone fetch resnet50; backbone='builtin' says that they are meant",
+                stacklevel=3,
+            )
 
     @classmethod
     def _of(cls, detector: _contcore.Detector, path: Optional[bytes], backbone: bytes) -> Detector:
@@ -417,13 +453,26 @@ class Detector:
         """The same, to learn; or a new one with the `options` of `Detector()` where there is no
         such file. Nobody else can write the file until this is closed, so that a `with` statement
         suits it. Nothing is written before `save()`. Lessons are written down beside the file
-        (PATH.versions), so that they can be taken back; `versions=0` keeps nothing."""
+        with copies of their images (PATH.versions), so that they can be taken back; `versions=0`
+        keeps nothing. Options that a file was not made with are an error."""
         file, network = as_path(path), b"" if backbone is None else as_path(backbone)
         kept = None if versions is None else whole(versions, "versions")
-        detector = _contcore.Detector.open_to_learn(
-            file, _options(backbone=backbone, **options), network, kept
+        unknown = set(options) - _OF_NEW
+        if unknown:
+            raise TypeError(f"open_to_learn() has no option {sorted(unknown)[0]!r}")
+        wanted = _options(backbone=backbone, **options)
+        made = cls._of(
+            _contcore.Detector.open_to_learn(file, wanted, network, kept), file, network
         )
-        return cls._of(detector, file, network)
+        if made.is_new:
+            made._warn_of_filters(backbone)
+            return made
+        try:
+            _check_same(made.memory, wanted, os.fsdecode(file))
+        except InputError:
+            made.close()
+            raise
+        return made
 
     @classmethod
     def of_memory(cls, memory: Memory, *, backbone: Optional[Path] = None) -> Detector:
@@ -471,9 +520,8 @@ class Detector:
         `images` are files and folders (of a data set with a split the good ones alone), or arrays
         or PIL images. `p` is the part of the patches that is taken (0.01; online 0.1); `online`
         learns one image at a time, each seen once."""
-        if not task:
-            raise UsageError("a task needs a name")
-        if p is not None and not 0 < p <= 1:
+        as_name(task, "task")
+        if p is not None and not 0 < part(p, "p") <= 1:
             raise UsageError(f"p {p} is not a part; it must be above 0 and at most 1")
         given = _given(_listed(images))
         if not given:
@@ -493,17 +541,18 @@ class Detector:
             )
         facts["remarks"] = [Remark(*remark) for remark in facts["remarks"]]
         for remark in facts["remarks"]:
-            warnings.warn(f"task {task!r}: {remark.text}", ReviewWarning, stacklevel=2)
+            names = [os.path.basename(facts["files"][i]) for i in remark.images[:5]]
+            which = f" ({', '.join(names)}{', …' if len(remark.images) > 5 else ''})" if names else ""
+            warnings.warn(f"task {task!r}: {remark.text}{which}", ReviewWarning, stacklevel=2)
         return LearnReport(**facts)
 
     def learn_online(
         self, image: Any, task: str, *, p: Optional[float] = None, threads: Optional[int] = None
     ) -> None:
         """Learns one image. What it scores before that calibrates its task."""
-        if not task:
-            raise UsageError("a task needs a name")
+        rate = 0.0 if p is None else part(p, "p")
         self._detector.learn_one(
-            _pixels(image), task, p or 0.0, _user(), thread_count(threads)
+            _pixels(image), as_name(task, "task"), rate, _user(), thread_count(threads)
         )
 
     def learn_defect(
@@ -516,11 +565,11 @@ class Detector:
         threads: Optional[int] = None,
     ) -> None:
         """Shows a defect of a task that was learned: in a box (x, y, width, height), under a mask
-        of the image's size (brighter than half), or in what the memory outlines itself. From ten
+        of the image's size (of True or 1, or brighter than half of 255), or in what the memory outlines itself. From ten
         such images on, what is like them scores higher."""
         self._detector.learn_defect(
             _pixels(image),
-            task,
+            as_name(task, "task"),
             None if box is None else [float(side) for side in box],
             None if mask is None else _mask(mask),
             thread_count(threads),
@@ -560,7 +609,8 @@ class Detector:
         progress: Progress = None,
     ) -> Iterator[Inspection]:
         """Inspects many images, several at a time, and gives them in their order: files and
-        folders, or arrays or PIL images. One that cannot be read has the verdict "error"."""
+        folders, or arrays or PIL images. A file that is there and cannot be read has the verdict
+        "error"."""
         _check_rates(false_alarms, strangers)
         listed: List[Any] = _listed(images)
         paths = [is_path(image) for image in listed]
@@ -585,7 +635,7 @@ class Detector:
                         facts["file"] = f"image {first + i}"
                     yield _inspection(facts)
                     if callback is not None and callback((first + i + 1) / len(images)) is False:
-                        return
+                        raise Cancelled("stopped")
 
     def extract(self, image: Any, *, threads: Optional[int] = None) -> Patches:
         """The patch vectors that it sees in an image."""
@@ -630,7 +680,7 @@ class Detector:
         self,
         *,
         lessons: Iterable[int] = (),
-        tasks: Iterable[str] = (),
+        tasks: Union[str, Iterable[str]] = (),
         exact: bool = True,
         threads: Optional[int] = None,
         progress: Progress = None,
@@ -641,7 +691,7 @@ class Detector:
         with told(progress, "forgetting") as callback:
             _, _, note = self._detector.forget(
                 [whole(lesson, "lesson") for lesson in lessons],
-                list(tasks),
+                [tasks] if isinstance(tasks, str) else [as_name(task, "task") for task in tasks],
                 exact,
                 thread_count(threads),
                 callback,
@@ -694,15 +744,53 @@ class Detector:
     def __repr__(self) -> str:
         return f"<contcore.Detector with {self.memory!r}>"
 
-    def _repr_html_(self) -> str:
-        return self.memory._repr_html_()
+    def _repr_html_(self) -> Optional[str]:
+        try:
+            return self.memory._repr_html_()
+        except UsageError:  # closed: the plain form says so
+            return None
 
 
 def _mask(mask: Any) -> NDArray[np.uint8]:
     if is_path(mask):
         return read_image(mask)
     array = np.asarray(mask)
-    return as_image(array.astype(np.uint8) * 255 if array.dtype == np.bool_ else array, "mask")
+    marks = array.dtype == np.bool_ or (array.dtype.kind in "iu" and array.size > 0 and array.max() <= 1)
+    return as_image((array != 0).astype(np.uint8) * 255 if marks else array, "mask")
+
+
+_OF_NEW = {
+    "layers", "precision", "dimension", "resize", "crop", "memory", "capacity", "consolidate", "q",
+    "score", "paper",
+}  # fmt: skip
+"""Options of a new detector, beside the backbone."""
+
+
+def _check_same(memory: Memory, wanted: Dict[str, Any], file: str) -> None:
+    """That an opened memory was made with the options that were given."""
+    source = memory.source
+    has = {
+        "precision": "8bit" if memory.dtype == np.uint8 else "float",
+        "resize": source.get("resize"),
+        "crop": source.get("crop"),
+        "layers": source.get("layers", "").split(","),
+        "dimension": memory.dimension,
+        "capacity": memory.capacity,
+        "consolidate": memory.consolidate,
+        "q": memory._memory.consolidation()[1],
+        "score": source.get("score", "patch"),
+    }
+    asked = dict(wanted)
+    if asked.pop("paper", False):
+        asked = {"consolidate": "paper", "precision": "float", "dimension": 1024, **asked}
+    if "memory" in asked:
+        asked["capacity"] = asked.pop("memory") // (memory.dimension * memory.dtype.itemsize)
+    for name in sorted(set(asked) & set(has)):
+        if asked[name] != has[name]:
+            raise InputError(
+                f"{file}: was made with {name} {has[name]}, not {asked[name]}; leave the option out, "
+                "or learn into a new memory"
+            )
 
 
 def _check_rates(false_alarms: float, strangers: float) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from dataclasses import dataclass, field
 from typing import (
     Any,
+    Callable,
     Dict,
     Iterator,
     List,
@@ -286,6 +288,10 @@ class Method(Protocol):
         smoothed as those of the other methods) or of `size` (it is taken as it is)."""
 
 
+AnyMethod = Union[str, Method, Callable[[], Method]]
+"""A method's name, an object, or what makes one."""
+
+
 class _Adapter:
     """A Python method as the extension calls it."""
 
@@ -514,7 +520,7 @@ def evaluate(
     data: Union[Path, Dataset, Sequence[Union[Path, Dataset]]],
     schedule: str = "",
     *,
-    methods: Union[str, Method, Sequence[Union[str, Method]]] = "contcore",
+    methods: Union[AnyMethod, Sequence[AnyMethod]] = "contcore",
     m: int = 20000,
     p: Optional[float] = None,
     q: float = 0.75,
@@ -539,13 +545,13 @@ def evaluate(
 
     `data` is a data set's folder or a `Dataset`, or several. `methods` are names (`methods()` lists
     them) and objects of your own (see `Method`): they are given the same features from the same
-    cache, and measured by the same code. A method of your own is used for each order, in turn as it
-    is: give a class or a function that makes one to have a new one each time. Other options are as
+    cache, and measured by the same code. Where there are several orders or seeds, the first run has
+    the object itself, the others copies of what it was; a class, or a function that makes one, is
+    called for each run. Other options are as
     the command has them (`contcore evaluate --help`); `cache=False` keeps nothing. `report` leaves a
     page in that folder."""
-    chosen: List[Any] = (
-        [methods] if isinstance(methods, str) or hasattr(methods, "learn") else list(methods)
-    )
+    single = isinstance(methods, str) or callable(methods) or hasattr(methods, "learn")
+    chosen: List[Any] = [methods] if single else list(methods)  # type: ignore[arg-type]
     known = {facts[0]: MethodInfo(*facts) for facts in _contcore.methods()}
     for method in chosen:
         if isinstance(method, str):
@@ -579,6 +585,8 @@ def evaluate(
     ordered = [orders] if isinstance(orders, str) else list(orders)
     runs: List[RunResult] = []
     total = len(ordered) * len(chosen) * whole(seeds, "seeds", 1)
+    again = len(ordered) * seeds > 1
+    chosen = [method if isinstance(method, str) else _Maker(method, again) for method in chosen]
     with told(progress, "evaluating") as callback:
         for order in ordered:
             evaluation = _contcore.Evaluation({**options, "order": order})
@@ -601,7 +609,7 @@ def evaluate(
                     if isinstance(method, str):
                         setting["method"] = method
                     else:
-                        own = _Adapter(_made(method), evaluation)
+                        own = _Adapter(method.make(), evaluation)
                     result = evaluation.run(
                         setting, own, thread_count(threads), None if callback is None else part
                     )
@@ -614,5 +622,26 @@ def evaluate(
     return results
 
 
-def _made(method: Any) -> Any:
-    return method() if isinstance(method, type) or not hasattr(method, "learn") else method
+class _Maker:
+    """A method for each run: the object itself, then copies of what it was; or what makes them."""
+
+    def __init__(self, method: Any, again: bool) -> None:
+        self._makes = isinstance(method, type) or not hasattr(method, "learn")
+        self._method = method
+        self._first = True
+        if again and not self._makes:
+            try:
+                self._untouched = copy.deepcopy(method)
+            except Exception as error:
+                raise TypeError(
+                    f"{_method_name(method)}: cannot be copied for several runs ({error}); give its "
+                    "class, or a function that makes one"
+                ) from error
+
+    def make(self) -> Any:
+        if self._makes:
+            return self._method()
+        if not self._first:
+            return copy.deepcopy(self._untouched)
+        self._first = False
+        return self._method

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _contcore
-from ._arrays import Path, as_path, as_vectors, parse_size, thread_count, whole
+from ._arrays import Path, as_name, as_path, as_vectors, parse_size, part, thread_count, whole
 from ._errors import UsageError
 from ._progress import Progress, told
 
@@ -84,8 +84,8 @@ class Memory:
         self._memory = _contcore.Memory(
             whole(dimension, "dimension", 1),
             whole(capacity, "capacity", 1),
-            consolidate,
-            q,
+            as_name(consolidate, "consolidate"),
+            part(q, "q"),
             scalar == np.uint8,
         )
 
@@ -182,8 +182,8 @@ class Memory:
         with told(progress, f"learning {task}") as callback:
             self._memory.learn(
                 as_vectors(features, "features"),
-                task,
-                p,
+                as_name(task, "task"),
+                part(p, "p"),
                 whole(images, "images", 1),
                 parse_size(memory_limit, "memory_limit"),
                 False,
@@ -203,8 +203,8 @@ class Memory:
         """The same, to the last bit, for a few features at a time (an image), and fast."""
         self._memory.learn(
             as_vectors(features, "features"),
-            task,
-            p,
+            as_name(task, "task"),
+            part(p, "p"),
             whole(images, "images", 1),
             0,
             True,
@@ -275,6 +275,12 @@ class Memory:
             self._memory = _contcore.Memory.open(os.fsencode(path))
 
     def __repr__(self) -> str:
+        try:
+            return self._described()
+        except UsageError as error:  # a detector's that is closed
+            return f"<contcore.Memory: {error}>"
+
+    def _described(self) -> str:
         names = ", ".join(task.name for task in self.tasks)
         return (
             f"<contcore.Memory of {len(self)} of {self.capacity} vectors of {self.dimension} "

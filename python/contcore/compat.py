@@ -169,6 +169,21 @@ class KCenterGreedy:
         self._centres = None
         self._min_distances = None
 
+    def update_distances(self, cluster_centers: Optional[Sequence[int]]) -> None:
+        """Takes more rows as covered: `min_distances` follows."""
+        if not cluster_centers:
+            return
+        more = np.array([int(i) for i in cluster_centers], dtype=np.int64)
+        old = np.empty(0, dtype=np.int64) if self._centres is None else self._centres
+        self.reset_distances()
+        self._centres = np.concatenate([old, more])
+
+    def get_new_idx(self) -> int:
+        """The row farthest from those that are covered."""
+        if self.min_distances is None:
+            raise ValueError("no row is covered yet; call update_distances or select_coreset_idxs first")
+        return int(np.argmax(_array_of(self.min_distances)))
+
     def select_coreset_idxs(self, selected_idxs: Optional[Sequence[int]] = None) -> List[int]:
         """The rows of the coreset, in the order they are picked.
 
@@ -363,6 +378,24 @@ _FAISS_HEADER = struct.Struct("<4siqqq?iQ")
 _FAISS_UNUSED = 1 << 20
 
 
+class _FlatIndex:
+    """What of a faiss index others look at: `ntotal`, `d` and `search`, whose distances are squared."""
+
+    def __init__(self, vectors: NDArray[np.float32], threads: int) -> None:
+        self._index, self._threads = NearestIndex(vectors, threads=threads), threads
+        self.ntotal, self.d = vectors.shape
+
+    def __len__(self) -> int:
+        return self.ntotal
+
+    def search(self, x: Any, k: int) -> Tuple[NDArray[np.float32], NDArray[np.int64]]:
+        queries = np.asarray(_array_of(x), dtype=np.float32)
+        distances, ids = self._index.search(queries, k, threads=self._threads)
+        with np.errstate(over="ignore"):
+            squared = np.square(distances)
+        return np.minimum(squared, np.finfo(np.float32).max), ids
+
+
 class FaissNN:
     """In the place of patchcore-inspection's class of this name: exact nearest neighbours.
 
@@ -380,8 +413,8 @@ class FaissNN:
 
     Attributes
     ----------
-    search_index : contcore.NearestIndex or None
-        None before `fit`.
+    search_index : object or None
+        Has `ntotal`, `d` and `search(x, k)`, as a faiss index has. None before `fit`.
 
     Examples
     --------
@@ -397,7 +430,7 @@ class FaissNN:
     def __init__(self, on_gpu: bool = False, num_workers: int = 4) -> None:
         self.on_gpu = on_gpu
         self.num_workers = num_workers
-        self.search_index: Optional[NearestIndex] = None
+        self.search_index: Optional[_FlatIndex] = None
         self._vectors: Optional[NDArray[np.float32]] = None
 
     def _threads(self) -> int:
@@ -408,7 +441,7 @@ class FaissNN:
         self._set(np.array(_array_of(features), dtype=np.float32, order="C"))
 
     def _set(self, vectors: NDArray[np.float32]) -> None:
-        self.search_index = NearestIndex(vectors, threads=self._threads())
+        self.search_index = _FlatIndex(vectors, self._threads())
         self._vectors = vectors
 
     def run(
@@ -423,19 +456,14 @@ class FaissNN:
         index_features : array or tensor of shape (m, d), default=None
             What to search in, this once, instead of what was fitted.
         """
-        threads = self._threads()
         index = self.search_index
         if index_features is not None:
             vectors = np.asarray(_array_of(index_features), dtype=np.float32)
-            index = NearestIndex(vectors, threads=threads)
+            index = _FlatIndex(vectors, self._threads())
         if index is None:
             # theirs is an AttributeError as well
             raise AttributeError("run: there is nothing to search in; call fit or load first")
-        queries = np.asarray(_array_of(query_features), dtype=np.float32)
-        distances, ids = index.search(queries, n_nearest_neighbours, threads=threads)
-        with np.errstate(over="ignore"):
-            squared = np.square(distances)
-        return np.minimum(squared, np.finfo(np.float32).max), ids
+        return index.search(query_features, n_nearest_neighbours)
 
     def save(self, filename: Union[str, "os.PathLike[str]"]) -> None:
         """Writes the vectors as faiss writes an IndexFlatL2."""

@@ -102,8 +102,9 @@ class CoresetDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         The vectors, and the certificate that bounds how far any learned row is from them.
     calibration_scores_ : ndarray of shape (n,)
         Scores of rows by memories that had not learned them. After `fit` they are of all the rows,
-        in their order, each by a coreset of the rows in the other four of five folds. After `partial_fit` they are the latest 1000, each made before its row was
-        learned, or the score it has now, if that is lower.
+        in their order, each by a coreset of the rows in the other four of five folds. After
+        `partial_fit` they are the latest 1000, each made before its row was learned, or the score
+        it has now, if that is lower.
     offset_ : float
         ``decision_function = score_samples - offset_``. With ``novelty=True`` minus the
         ``ceil((n + 1) * (1 - contamination))``-th smallest of the n calibration distances, or minus
@@ -182,7 +183,10 @@ class CoresetDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any = None) -> CoresetDetector:
         """Learn more rows in the same memory.
 
-        Each row is scored before it is learned, and the latest 1000 such scores set `offset_`. A
+        Each row is scored by what was learned before and by a coreset of the other four of five
+        folds of X, whichever is nearer, and the latest 1000 such scores set `offset_`. Rows of a new
+        kind are best given many at a time: one by one, the first of them score far off, and the
+        threshold is wide until 1000 others have come. A
         full memory may let go of what was near a row: the row counts with its lower score then. The
         first call is as `fit`; if it has a single row, nothing is called an outlier until the next.
 
@@ -203,8 +207,13 @@ class CoresetDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
             self._begin(rows)
             return self
         known = len(self._calibration_rows)
+        fresh = self._scores(rows)
+        if len(rows) > 1:
+            # Rows of a new kind are far from the memory, though not from each other.
+            picked = max(floor(self.ratio * len(rows)), 1)
+            fresh = np.maximum(fresh, _scores_by_others(rows, picked, _threads(self.n_jobs)))
         scores = np.concatenate(
-            [self.calibration_scores_[len(self.calibration_scores_) - known :], self._scores(rows)]
+            [self.calibration_scores_[len(self.calibration_scores_) - known :], fresh]
         )[-_LATEST:]
         self.memory_.learn_online(
             rows, _TASK, p=self.ratio, images=len(rows), threads=_threads(self.n_jobs)

@@ -1,9 +1,11 @@
 #include "call.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 namespace contcore::python {
@@ -26,9 +28,13 @@ struct Pool {
 std::atomic<Pool*> the_pool = nullptr;
 std::atomic<bool> network_ran = false;
 std::atomic<bool> forked_after_network = false;
+std::atomic<int> inside = 0;  // calls that are being computed
+std::atomic<bool> ending = false;
+std::thread::id ender;  // written before `ending`
 
 void begin_anew() {
   the_pool = new Pool;
+  inside = 0;
   if (network_ran) forked_after_network = true;
 }
 
@@ -42,14 +48,61 @@ Pool& pool() {
   return *the_pool;
 }
 
+// An interpreter that has ended gives nobody the GIL: it ends the thread that asks, by unwinding
+// its stack, whose objects would need the GIL to go. Such a thread stays where it is instead, until
+// the process ends.
+[[noreturn]] void stay() {
+  for (;;) ::pause();
+}
+
+template <typename Ask>
+void ask_for_gil(const Ask& ask) {
+  try {
+    ask();
+  } catch (...) {  // nothing but such an unwinding comes out of it
+    stay();
+  }
+}
+
+// Whether Python ends, and another thread than this ends it.
+bool python_ends() { return ending && std::this_thread::get_id() != ender; }
+
 }  // namespace
 
+WithoutGil::WithoutGil() : state_(PyEval_SaveThread()) {
+  ++inside;
+  if (!python_ends()) return;
+  --inside;
+  stay();
+}
+
+WithoutGil::~WithoutGil() {
+  --inside;
+  if (python_ends()) stay();
+  ask_for_gil([this] { PyEval_RestoreThread(state_); });
+}
+
+WithGil::WithGil() {
+  if (python_ends()) stay();
+  ask_for_gil([this] { state_ = PyGILState_Ensure(); });
+}
+
+void end_calls() {
+  ender = std::this_thread::get_id();
+  ending = true;
+  const WithoutGil release;
+  const auto until = Watch::Clock::now() + std::chrono::seconds(5);
+  while (inside > 1 && Watch::Clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 bool Watch::update(double done) {
-  if (failure_ || stopped_) return false;
+  if (failure_ || stopped_ || python_ends()) return false;
   const Clock::time_point now = Clock::now();
   if (done < 1 && now - asked_ < kAskEvery) return true;
   asked_ = now;
-  const py::gil_scoped_acquire gil;
+  const WithGil gil;
   try {
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
     if (!callback_.is_none()) stopped_ = callback_(done).is(py::bool_(false));

@@ -17,10 +17,36 @@ namespace contcore::python {
 
 namespace py = pybind11;
 
+/// Lets go of the GIL for as long as it is there; takes it back when it goes.
+class WithoutGil {
+ public:
+  WithoutGil();
+  ~WithoutGil();
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+/// Takes the GIL for as long as it is there, on any thread.
+class WithGil {
+ public:
+  WithGil();
+  ~WithGil() { PyGILState_Release(state_); }
+  WithGil(const WithGil&) = delete;
+  WithGil& operator=(const WithGil&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
 /// Asks a Python callable with the part done, a few times a second, whether to go on (it returns
 /// False to stop), and whether Ctrl-C was pressed.
 class Watch {
  public:
+  using Clock = std::chrono::steady_clock;
+
   /// None: nobody is told.
   explicit Watch(py::object callback) : callback_(std::move(callback)) {}
 
@@ -36,7 +62,6 @@ class Watch {
  private:
   bool update(double done);
 
-  using Clock = std::chrono::steady_clock;
   py::object callback_;
   Clock::time_point asked_ = Clock::now();
   std::exception_ptr failure_;
@@ -57,6 +82,10 @@ class PooledCompute {
   std::unique_ptr<Compute> compute_;
 };
 
+/// When Python ends, before the libraries below do: stops what other threads still compute, and
+/// waits for it a while.
+void end_calls();
+
 /// To be called before a network runs. A process that was forked from one whose network has run
 /// cannot run it: OpenMP's threads are gone, and it would wait for them for ever. Throws Error
 /// (kUsage) there.
@@ -68,7 +97,7 @@ auto call(std::size_t threads, const py::object& callback, const Work& work) {
   Watch watch(callback);
   PooledCompute compute(threads);
   try {
-    const py::gil_scoped_release release;
+    const WithoutGil release;
     return work(*compute, watch.progress());
   } catch (const Error& error) {
     if (error.kind() == Error::Kind::kCancelled) watch.rethrow();
@@ -79,7 +108,7 @@ auto call(std::size_t threads, const py::object& callback, const Work& work) {
 /// Calls work() without the GIL: for what may have to wait for another thread.
 template <typename Work>
 auto unlocked(const Work& work) {
-  const py::gil_scoped_release release;
+  const WithoutGil release;
   return work();
 }
 

@@ -121,26 +121,28 @@ class Index {
   std::unique_ptr<NearestIndex> index_;
 };
 
-py::tuple cover_of(const py::buffer& covered, const py::buffer& by, std::size_t threads) {
+py::tuple cover_of(const py::buffer& covered, const py::buffer& by, std::size_t threads,
+                   const py::object& progress) {
   const VectorArray a(covered), b(by);
-  const Cover found = call(threads, py::none(), [&](Compute& compute, const Progress&) {
-    return cover(a.view(), b.view(), compute);
+  const Cover found = call(threads, progress, [&](Compute& compute, const Progress& told) {
+    return cover(a.view(), b.view(), compute, told);
   });
   return py::make_tuple(found.largest, found.average);
 }
 
-float hausdorff_of(const py::buffer& one, const py::buffer& other, std::size_t threads) {
+float hausdorff_of(const py::buffer& one, const py::buffer& other, std::size_t threads,
+                   const py::object& progress) {
   const VectorArray a(one), b(other);
-  return call(threads, py::none(), [&](Compute& compute, const Progress&) {
-    return hausdorff(a.view(), b.view(), compute);
+  return call(threads, progress, [&](Compute& compute, const Progress& told) {
+    return hausdorff(a.view(), b.view(), compute, told);
   });
 }
 
 double sliced_wasserstein_of(const py::buffer& one, const py::buffer& other, std::size_t directions,
-                             std::uint64_t seed, std::size_t threads) {
+                             std::uint64_t seed, std::size_t threads, const py::object& progress) {
   const VectorArray a(one), b(other);
-  return call(threads, py::none(), [&](Compute& compute, const Progress&) {
-    return sliced_wasserstein(a.view(), b.view(), directions, seed, compute);
+  return call(threads, progress, [&](Compute& compute, const Progress& told) {
+    return sliced_wasserstein(a.view(), b.view(), directions, seed, compute, told);
   });
 }
 

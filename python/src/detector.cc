@@ -36,7 +36,7 @@ std::optional<std::string> word(const py::dict& given, const char* name) {
 // What the library has to say goes to Python's logging.
 Notice to_log() {
   return [](const std::string& what) {
-    const py::gil_scoped_acquire gil;
+    const WithGil gil;
     py::module_::import("logging").attr("getLogger")("contcore").attr("info")(what);
   };
 }
@@ -295,6 +295,11 @@ py::dict learn(const DetectorRef& place, const py::list& images, const std::stri
     });
   });
   py::dict facts = report_of(report, found.remarks);
+  py::list names;
+  for (const std::string& file : found.files) names.append(name_of(file));
+  const ImageSource source = given.source();
+  for (std::size_t i = 0; i < source.count; ++i) names.append(source.name(i));
+  facts["files"] = names;
   return facts;
 }
 

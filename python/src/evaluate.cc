@@ -174,7 +174,7 @@ class PythonMethod : public OutsideMethod {
   explicit PythonMethod(py::object object) : object_(std::move(object)) {}
 
   std::string name() const override {
-    const py::gil_scoped_acquire gil;
+    const WithGil gil;
     return object_.attr("name").cast<std::string>();
   }
 
@@ -182,7 +182,7 @@ class PythonMethod : public OutsideMethod {
              const Progress& progress) override {
     if (!progress(0)) throw Error(Error::Kind::kCancelled, "stopped");
     {
-      const py::gil_scoped_acquire gil;
+      const WithGil gil;
       py::list all;
       for (const MethodImages& images : classes) all.append(images_dict(images));
       object_.attr("learn")(task, all);
@@ -191,7 +191,7 @@ class PythonMethod : public OutsideMethod {
   }
 
   std::vector<MethodScore> score(const MethodImages& images) override {
-    const py::gil_scoped_acquire gil;
+    const WithGil gil;
     std::vector<MethodScore> answers;
     for (const py::handle answer : object_.attr("score")(images_dict(images))) {
       const auto parts = answer.cast<py::tuple>();
@@ -207,7 +207,7 @@ class PythonMethod : public OutsideMethod {
 
  private:
   std::size_t count(const char* what) const {
-    const py::gil_scoped_acquire gil;
+    const WithGil gil;
     return object_.attr(what).cast<std::size_t>();
   }
 

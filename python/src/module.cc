@@ -1,10 +1,12 @@
 // contcore._contcore: the library for the Python files around it.
 #include "arrays.h"
 #include "binding.h"
+#include "call.h"
 
 PYBIND11_MODULE(_contcore, module) {
   namespace bound = contcore::python;
   module.attr("version") = CONTCORE_VERSION;
+  pybind11::module_::import("atexit").attr("register")(pybind11::cpp_function(bound::end_calls));
   bound::bind_errors(module);
   bound::bind_arrays(module);
   bound::bind_coreset(module);

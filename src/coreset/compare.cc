@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/rows.h"
 #include "contcore/error.h"
 #include "contcore/nearest.h"
 #include "coreset/kernels.h"
@@ -97,10 +98,10 @@ std::vector<std::int64_t> sorted(std::span<const std::int64_t> indices) {
 
 }  // namespace
 
-Cover cover(VectorView covered, VectorView by, Compute& compute) {
+Cover cover(VectorView covered, VectorView by, Compute& compute, const Progress& progress) {
   check(covered, "covered set", by, "covering set");
   const NearestIndex index(by, compute, "covering set");
-  const NearestResult nearest = index.search(covered, 1, compute, "covered set");
+  const NearestResult nearest = index.search(covered, 1, compute, "covered set", progress);
   Cover result;
   double sum = 0;
   for (const float distance : nearest.distances) {
@@ -111,19 +112,21 @@ Cover cover(VectorView covered, VectorView by, Compute& compute) {
   return result;
 }
 
-float hausdorff(VectorView a, VectorView b, Compute& compute) {
-  return std::max(cover(a, b, compute).largest, cover(b, a, compute).largest);
+float hausdorff(VectorView a, VectorView b, Compute& compute, const Progress& progress) {
+  const Cover there = cover(a, b, compute, part_of(progress, 0, 0.5));
+  return std::max(there.largest, cover(b, a, compute, part_of(progress, 0.5, 1)).largest);
 }
 
 double sliced_wasserstein(VectorView a, VectorView b, std::size_t directions, std::uint64_t seed,
-                          Compute& compute) {
+                          Compute& compute, const Progress& progress) {
   if (directions == 0) {
     throw Error(Error::Kind::kUsage, "0 directions measure nothing; ask for at least 1");
   }
   check(a, "first set", b, "second set");
   const Vectors lines = random_directions(directions, a.cols, seed);
   std::vector<double> squared(directions);
-  compute.threads().run(directions, [&](std::size_t i, std::size_t) {
+  compute.threads().run(directions, [&](std::size_t i, std::size_t worker) {
+    if (worker == 0) report(progress, part_done(i, directions));
     squared[i] = squared_wasserstein(sorted_projections(a, lines.row(i), "first set"),
                                      sorted_projections(b, lines.row(i), "second set"));
   });

@@ -1,6 +1,7 @@
 """Sampling, search and comparing: the answers of plain NumPy, and every kind of array."""
 
 import gc
+import os
 import pickle
 import threading
 import weakref
@@ -713,6 +714,8 @@ def test_how_many_neighbours():
 
 @pytest.mark.parametrize("k", [2**40, 2**61, 2**62, 2**63 - 1])
 def test_more_neighbours_than_memory(k):
+    if k == 2**40 and "asan" in os.environ.get("LD_PRELOAD", ""):
+        return  # the sanitizer ends whoever asks for so much
     done = run_python(
         """
         import sys, contcore, numpy

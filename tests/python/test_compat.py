@@ -10,7 +10,7 @@ import numpy as np
 import faiss
 import pytest
 import torch
-from contcore import DamagedError, InputError
+from contcore import DamagedError, InputError, greedy_sample
 from contcore.compat import (
     ApproximateFaissNN,
     ApproximateGreedyCoresetSampler,
@@ -206,6 +206,20 @@ def test_sampler_arguments_by_place_and_name():
         RandomSampler(0.1).run(random_rows(5, 2))
 
 
+def test_one_center_after_the_other():
+    # The loop of select_coreset_idxs, written by its own parts, as subclasses do.
+    rows = random_rows(200, 8)
+    sampler = KCenterGreedy(torch.from_numpy(rows), 0.1)
+    with pytest.raises(ValueError, match="update_distances"):
+        sampler.get_new_idx()
+    picks = [0]
+    while len(picks) < 5:
+        sampler.update_distances(cluster_centers=[picks[-1]])
+        assert sampler.min_distances.shape == (200, 1)
+        picks.append(sampler.get_new_idx())
+    assert picks == greedy_sample(rows, 5, start=0).picks.tolist()
+
+
 def test_identity_and_random():
     features = random_rows(100, 3)
     assert IdentitySampler().run(features) is features
@@ -236,6 +250,8 @@ def test_search_is_brute_force_and_faiss():
     nn = FaissNN(on_gpu=False, num_workers=4)
     nn.fit(vectors)
     distances, ids = nn.run(5, queries)
+    assert (nn.search_index.ntotal, nn.search_index.d) == (500, 24)
+    np.testing.assert_array_equal(nn.search_index.search(queries, 5)[0], distances)
     expected, expected_ids = brute_force(5, queries, vectors)
     np.testing.assert_array_equal(ids, expected_ids)
     np.testing.assert_allclose(distances, expected, rtol=1e-5)  # squared

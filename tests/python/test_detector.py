@@ -150,6 +150,7 @@ def test_what_is_questionable_is_a_warning():
     with pytest.warns(contcore.ReviewWarning):
         report = mine.learn(images, "plate")
     assert report.remarks and report.learned == 21
+    assert report.files[report.strangest[0][0]] == "image 20"
 
 
 def test_same_bits_as_the_command(folder):
@@ -200,6 +201,60 @@ def test_file_is_held_while_it_is_open_to_learn(folder):
         assert [task.name for task in again.memory.tasks] == ["plate"]
 
 
+def test_options_of_a_file_are_kept_to(folder):
+    path = folder / "m.ccm"
+    with pytest.raises(TypeError, match="resise"):
+        contcore.Detector.open_to_learn(path, backbone="builtin", resise=64)
+    with contcore.Detector.open_to_learn(path, **HOW) as mine:
+        mine.learn(folder / "good", "plate")
+        mine.save()
+    for other in ({"resize": 96}, {"precision": "float"}, {"memory": "1M"}, {"paper": True}, {"layers": "x"}):
+        with pytest.raises(contcore.InputError, match="was made with"):
+            contcore.Detector.open_to_learn(path, **other)
+    with contcore.Detector.open_to_learn(path, **HOW) as again:  # and nothing holds it
+        assert not again.is_new
+    assert "closed" in repr(again) and again._repr_html_() is None
+
+
+@pytest.mark.parametrize(
+    "wrong, error",
+    [
+        ({"q": "x"}, TypeError),
+        ({"paper": "yes"}, TypeError),
+        ({"score": 3}, TypeError),
+        ({"memory": "1M", "capacity": 5}, contcore.UsageError),
+        ({"backbone": "builtin", "resize": "wide"}, contcore.Error),
+    ],
+)
+def test_options_that_make_no_sense(wrong, error):
+    with pytest.raises(error):
+        contcore.Detector(**wrong)
+
+
+def test_the_built_in_filters_are_not_taken_in_silence(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.warns(UserWarning, match="backbone fetch resnet50"):
+        contcore.Detector(resize=64)
+
+
+def test_sixteen_bits_of_a_png_by_pil(detector, tmp_path):
+    path = tmp_path / "deep.png"
+    Image.fromarray((plate(3)[:, :, 0].astype(np.uint16) << 8) + 77).save(path)
+    np.testing.assert_array_equal(detector.inspect(Image.open(path)).image, contcore.read_image(path))
+    for mode in ("I", "F"):
+        with pytest.raises(TypeError, match="mode"):
+            detector.inspect(Image.fromarray(plate(3)).convert(mode))
+
+
+def test_stopping_between_inspections(detector):
+    seen = []
+    with pytest.raises(contcore.Cancelled):
+        for one in detector.inspect_all([plate(i) for i in range(9)], progress=lambda done: done < 0.5):
+            seen.append(one)
+    assert len(seen) == 5
+
+
 def test_copies_pickles_merges_and_shrinks(detector):
     image = plate(5, scratch=True)
     expected = detector.inspect(image).score
@@ -222,7 +277,7 @@ def test_defects_can_be_shown(detector):
     mask = np.zeros((64, 64), bool)
     mask[28:36, 24:40] = True
     mine.learn_defect(plate(1, scratch=True), "plate", box=(24, 28, 16, 8))
-    mine.learn_defect(plate(2, scratch=True), "plate", mask=mask)
+    mine.learn_defect(plate(2, scratch=True), "plate", mask=mask.astype(np.uint8))
     assert mine.memory.tasks[0].known_defects == 2
     with pytest.raises(contcore.Error):
         mine.learn_defect(plate(1), "nothing", box=(0, 0, 9, 9))

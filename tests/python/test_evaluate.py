@@ -103,6 +103,15 @@ def test_one_product_by_name_and_by_object(products):
     assert [run.tasks for run in made] == [[["b"], ["a"]], [["a"], ["b"]]]
 
 
+def test_every_run_begins_with_what_was_given(products):
+    mine = Mean()
+    contcore.evaluate(products, methods=[mine], seeds=2, orders=["b,a", "a,b"], cache=False, **HOW)
+    assert len(mine.seen) == 2  # the first run's; the others had copies
+    made = []
+    contcore.evaluate(products, methods=lambda: made.append(Mean()) or made[-1], seeds=2, cache=False, **HOW)
+    assert [len(one.seen) for one in made] == [2, 2]
+
+
 def test_no_maps_no_pixel_measures(products):
     class Scores(Mean):
         def score(self, images):

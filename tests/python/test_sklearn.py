@@ -173,8 +173,10 @@ def test_partial_fit_continues_in_fixed_memory():
     assert np.all(detector.predict(moved) == -1)
     before = detector.score_samples(moved[:100])
     detector.partial_fit(moved[:100])
-    # Tested, then trained: what it scored before it learned is what calibrates.
-    np.testing.assert_array_equal(detector.calibration_scores_[-100:], before)
+    # Rows of a new kind are far from the memory, not from each other: the threshold stays narrow.
+    assert np.all(detector.calibration_scores_[-100:] > before)
+    assert np.all(detector.predict(X[:100] - 20) == -1)
+    assert np.mean(detector.predict(moved[100:300]) == 1) > 0.8
     for first in range(100, 1000, 100):
         detector.partial_fit(moved[first : first + 100])
     assert len(detector.memory_) == 60
@@ -182,6 +184,15 @@ def test_partial_fit_continues_in_fixed_memory():
     assert len(pickle.dumps(detector)) < 200_000
     assert np.mean(detector.predict(moved) == 1) > 0.9
     assert np.mean(detector.predict(X[:1000]) == 1) > 0.9
+
+
+def test_single_rows_are_tested_and_then_trained():
+    X = normal_rows(300)
+    detector = CoresetDetector().fit(X[:200])
+    for row in X[200:]:
+        before = detector.score_samples(row[None])
+        detector.partial_fit(row[None])
+        assert detector.calibration_scores_[-1] == before
 
 
 def test_partial_fit_begins_as_fit_and_fit_forgets():
