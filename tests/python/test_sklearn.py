@@ -176,7 +176,6 @@ def test_partial_fit_continues_in_fixed_memory():
     # Rows of a new kind are far from the memory, not from each other: the threshold stays narrow.
     assert np.all(detector.calibration_scores_[-100:] > before)
     assert np.all(detector.predict(X[:100] - 20) == -1)
-    assert np.mean(detector.predict(moved[100:300]) == 1) > 0.8
     for first in range(100, 1000, 100):
         detector.partial_fit(moved[first : first + 100])
     assert len(detector.memory_) == 60
