@@ -19,7 +19,7 @@ PAGE_PACKAGES := chromium nodejs python3-numpy
 BENCH_PACKAGES := libfaiss-dev libopenblas-dev libopencv-imgproc-dev libopencv-imgcodecs-dev python3-numpy
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h')
 
-.PHONY: build python wheel test test-page fuzz demo bench bench-backbones bench-images install deb docs format lint packages
+.PHONY: build python wheel test test-cuda test-page fuzz demo bench bench-backbones bench-images install deb docs format lint packages
 
 # The command and the libraries. Whether the tests are built too is for `make test` to say.
 build: packages
@@ -42,6 +42,14 @@ test: packages
 	cmake --preset $(PRESET) -DCONTCORE_TESTS=ON -DCONTCORE_OPENCV_TESTS=ON -DCONTCORE_PYTHON=ON
 	cmake --build --preset $(PRESET) -j $(JOBS)
 	ctest --preset $(PRESET)
+
+# What computes on GPUs, against the processor's answers. Needs CUDA's toolkit (13 or later), and says so where there is no
+# GPU to test it on.
+test-cuda: PACKAGES += libgtest-dev
+test-cuda: packages
+	cmake --preset release -B build/cuda -DCONTCORE_CUDA=ON -DCONTCORE_TESTS=ON
+	cmake --build build/cuda -j $(JOBS) --target contcore_command contcore_cuda_tests
+	build/cuda/tests/contcore_cuda_tests --gtest_brief=1 || [ $$? = 77 ]
 
 # The page in a real browser. npm may be there without being Debian's.
 test-page: PACKAGES += $(PAGE_PACKAGES) $(if $(shell command -v npm),,npm)

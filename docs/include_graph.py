@@ -17,7 +17,8 @@ END = "<!-- end of include graph -->\n"
 
 # Whose public headers are whose.
 PUBLIC = {
-    "base": ["compute", "error", "npy", "progress", "threads", "vectors"],
+    "base": ["error", "npy", "progress", "threads", "vectors"],
+    "device": ["compute", "device"],
     "coreset": ["compare", "distance", "greedy", "nearest", "samplers"],
     "memory": ["history", "memory"],
     "image": ["image", "image_source", "score"],
@@ -55,7 +56,7 @@ def layer_of(path):
 def includes():
     """(layer, layer included, file, what it includes) for each include of ours."""
     for top in ["include", "src", "apps"]:
-        for path in sorted(p for p in (ROOT / top).rglob("*") if p.suffix in (".h", ".cc")):
+        for path in sorted(p for p in (ROOT / top).rglob("*") if p.suffix in (".h", ".cc", ".cu")):
             path = path.relative_to(ROOT)
             for name in re.findall(r'^#include "(\w+/[^"]+)"', (ROOT / path).read_text(), re.M):
                 folder, file = name.split("/", 1)

@@ -46,13 +46,13 @@ bool counts_to_places(std::vector<Counts>& parts, std::size_t words) {
 
 // Returns whether the words are in `to` now; otherwise they are in order where they were.
 bool deal_out(std::span<const std::uint64_t> from, std::uint64_t* to, int shift,
-              std::vector<Counts>& parts, Compute& compute) {
-  compute.threads().run(parts.size(), [&](std::size_t p, std::size_t) {
+              std::vector<Counts>& parts, Threads& threads) {
+  threads.run(parts.size(), [&](std::size_t p, std::size_t) {
     parts[p].fill(0);
     for (const std::uint64_t word : part_of(from, p, parts.size())) ++parts[p][digit(word, shift)];
   });
   if (!counts_to_places(parts, from.size())) return false;
-  compute.threads().run(parts.size(), [&](std::size_t p, std::size_t) {
+  threads.run(parts.size(), [&](std::size_t p, std::size_t) {
     Counts& place = parts[p];
     for (const std::uint64_t word : part_of(from, p, parts.size())) {
       to[place[digit(word, shift)]++] = word;
@@ -63,11 +63,11 @@ bool deal_out(std::span<const std::uint64_t> from, std::uint64_t* to, int shift,
 
 }  // namespace
 
-void sort_by_upper_half(std::vector<std::uint64_t>& words, Compute& compute) {
-  std::vector<Counts> parts(std::min(compute.threads().count(), words.size() / kLeastPart + 1));
+void sort_by_upper_half(std::vector<std::uint64_t>& words, Threads& threads) {
+  std::vector<Counts> parts(std::min(threads.count(), words.size() / kLeastPart + 1));
   std::vector<std::uint64_t> other(words.size());
   for (int shift = 32; shift < 64; shift += kDigitBits) {
-    if (deal_out(words, other.data(), shift, parts, compute)) words.swap(other);
+    if (deal_out(words, other.data(), shift, parts, threads)) words.swap(other);
   }
 }
 

@@ -40,7 +40,7 @@ std::vector<std::uint32_t> distinct_keys(std::span<const std::uint64_t> sorted) 
 
 Thresholds::Thresholds(std::vector<std::uint64_t> defects, Compute& compute)
     : defects_(std::move(defects)) {
-  sort_by_upper_half(defects_, compute);
+  sort_by_upper_half(defects_, compute.threads());
   keys_ = distinct_keys(defects_);
   in_slot_ = std::vector<std::atomic<std::uint64_t>>(2 * keys_.size() + 1);
   if (keys_.empty()) return;

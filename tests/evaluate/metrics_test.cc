@@ -487,7 +487,7 @@ TEST(Radix, SortsByTheUpperHalfAndKeepsTheOrderOfEqualOnes) {
       for (const std::size_t crew : {1u, 3u}) {
         Compute compute(crew);
         std::vector<std::uint64_t> sorted = words;
-        sort_by_upper_half(sorted, compute);
+        sort_by_upper_half(sorted, compute.threads());
         EXPECT_TRUE(sorted == expected) << n << " words of " << bits << " bits";
       }
     }

@@ -1,0 +1,126 @@
+// A GPU as the layers above use it: work in order on a stream, and memory. Built without CUDA there
+// is none: a Gpu cannot be made then.
+//
+// Files whose names end in _cuda.cc or .cu are compiled with CUDA alone, those in _without_cuda.cc
+// without it alone.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "contcore/error.h"
+
+struct CUstream_st;
+
+namespace contcore {
+
+/// There is not enough memory on a GPU for what was asked: the processor can do it instead.
+class GpuMemoryError : public Error {
+ public:
+  explicit GpuMemoryError(const std::string& what) : Error(Kind::kInput, what) {}
+};
+
+/// One GPU and a stream of its own, on which everything runs in order. For one thread at a time;
+/// several may work on the same GPU, each with its own.
+class Gpu {
+ public:
+  /// Throws Error (kUsage) if it cannot be used.
+  explicit Gpu(int number);
+  ~Gpu();
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  int number() const { return number_; }
+  CUstream_st* stream() const { return stream_; }
+  std::size_t processors() const { return processors_; }        ///< multiprocessors
+  std::size_t shared_memory() const { return shared_memory_; }  ///< most bytes for one block
+  std::size_t l2_cache() const { return l2_cache_; }            ///< bytes
+
+  /// Makes it the calling thread's GPU. Whatever calls CUDA itself calls this first; what follows
+  /// does so by itself.
+  void use() const;
+
+  /// Bytes that can be had now.
+  std::size_t free_memory() const;
+
+  /// Copies, in order with everything else. Those from and to the host are done when they return.
+  void upload(void* to, const void* from, std::size_t bytes);
+  void download(void* to, const void* from, std::size_t bytes);
+  /// Sets every byte.
+  void fill(void* data, int byte, std::size_t bytes);
+  /// Waits until all is done. Throws Error (kInternal) for what went wrong meanwhile.
+  void wait();
+
+ private:
+  int number_;
+  std::size_t processors_ = 0;
+  std::size_t shared_memory_ = 0;
+  std::size_t l2_cache_ = 0;
+  CUstream_st* stream_ = nullptr;
+};
+
+/// Memory of a GPU, taken and given back in order with the work on its stream. Must not outlive the
+/// Gpu. Not set to anything.
+class GpuBuffer {
+ public:
+  GpuBuffer() = default;
+  /// Throws GpuMemoryError where there is not enough.
+  GpuBuffer(Gpu& gpu, std::size_t bytes);
+  ~GpuBuffer();
+  GpuBuffer(GpuBuffer&& other) noexcept { swap(other); }
+  GpuBuffer& operator=(GpuBuffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+  std::size_t bytes() const { return bytes_; }
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  void swap(GpuBuffer& other) noexcept {
+    std::swap(gpu_, other.gpu_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+  Gpu* gpu_ = nullptr;
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// Memory of the host that a GPU copies from and to by itself, at full speed and while others work.
+class PinnedBuffer {
+ public:
+  PinnedBuffer() = default;
+  /// Throws GpuMemoryError where the host has not enough of it.
+  PinnedBuffer(Gpu& gpu, std::size_t bytes);
+  ~PinnedBuffer();
+  PinnedBuffer(PinnedBuffer&& other) noexcept { swap(other); }
+  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+  std::size_t bytes() const { return bytes_; }
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  void swap(PinnedBuffer& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// Throws unless a CUDA call (what it returned: a cudaError_t) succeeded: GpuMemoryError, or Error
+/// (kInternal) that names `what`.
+void check_cuda(int status, const char* what);
+
+}  // namespace contcore

@@ -1,0 +1,17 @@
+// The GPU's answers against the processor's. Without a GPU nothing is tested, and that is said.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "contcore/device.h"
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const contcore::Gpus gpus = contcore::find_gpus();
+  if (gpus.all.empty()) {
+    std::printf("NOT TESTED: %s\n", gpus.why_none.c_str());
+    return 77;
+  }
+  std::printf("on %s\n", gpus.all.front().name.c_str());
+  return RUN_ALL_TESTS();
+}
