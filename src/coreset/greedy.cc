@@ -24,6 +24,7 @@
 #include "contcore/error.h"
 #include "coreset/greedy_bounds.h"
 #include "coreset/greedy_budget.h"
+#include "coreset/greedy_gpu.h"
 #include "coreset/greedy_state.h"
 #include "coreset/greedy_survivors.h"
 #include "coreset/greedy_update.h"
@@ -327,6 +328,12 @@ GreedyResult greedy_sample_tuned(VectorView points, VectorView base, const Greed
                                  Compute& compute, const GreedyTuning& tuning,
                                  const std::vector<float>* initial) {
   check_input(points, base, options);
+  if (Gpu* gpu = compute.gpu(); gpu != nullptr && greedy_pays_on_gpu(points, base, options)) {
+    try {
+      return greedy_sample_on_gpu(*gpu, points, base, options, compute, {}, initial);
+    } catch (const GpuMemoryError&) {  // the processor can
+    }
+  }
   return GreedySampler(points, base, options, compute, tuning).run(initial);
 }
 
