@@ -33,19 +33,18 @@ __device__ inline float warp_distance(const T* a, const float* b, std::uint32_t 
   return add_lanes(sum);
 }
 
-/// 32 such sums at once, one array of partial sums a lane: lane l gets the l-th.
+/// 32 such sums at once, one array of partial sums a lane: lane l gets the l-th. Of the first 2 h
+/// each lane keeps one half, and gives the other to the lane that keeps that.
+template <int h = 16>
 __device__ inline float add_lanes_of_all(float (&sums)[32]) {
-  const std::uint32_t lane = threadIdx.x % 32;
+  const bool upper = (threadIdx.x & static_cast<unsigned>(h)) != 0;
 #pragma unroll
-  for (int h = 16; h >= 1; h /= 2) {
-    const bool upper = (lane & static_cast<std::uint32_t>(h)) != 0;
-#pragma unroll
-    for (int q = 0; q < h; ++q) {
-      const float keep = upper ? sums[q + h] : sums[q];
-      const float give = upper ? sums[q] : sums[q + h];
-      sums[q] = __fadd_rn(keep, __shfl_xor_sync(kWholeWarp, give, h));
-    }
+  for (int q = 0; q < h; ++q) {
+    const float keep = upper ? sums[q + h] : sums[q];
+    const float give = upper ? sums[q] : sums[q + h];
+    sums[q] = __fadd_rn(keep, __shfl_xor_sync(kWholeWarp, give, h));
   }
+  if constexpr (h > 1) return add_lanes_of_all<h / 2>(sums);
   return sums[0];
 }
 
