@@ -18,6 +18,7 @@
 #include "contcore/greedy.h"
 #include "coreset/greedy_gpu.h"
 #include "coreset/synthetic.h"
+#include "device/upload.h"
 
 namespace contcore {
 namespace {
@@ -76,7 +77,7 @@ int run(const std::vector<std::string>& words) {
       repeats, [&] { result = greedy_sample_on_gpu(gpu, points.view, {}, options, compute); });
   const double copied = best_of(repeats, [&] {
     const GpuBuffer buffer(gpu, points.view.bytes());
-    gpu.upload(buffer.as<void>(), points.view.data, points.view.bytes());
+    upload_with_threads(gpu, compute, buffer.as<void>(), points.view.data, points.view.bytes());
   });
   fmt::print("{} {} x {} -> {}: {:.2f} ms in all, {:.2f} ms of it copying ({:.1f} GB/s); ",
              bytes ? "bytes" : "float", points.view.rows, points.view.cols, result.picks.size(),

@@ -18,6 +18,7 @@
 #include "coreset/greedy_gpu.h"
 #include "coreset/greedy_gpu_kernels.h"
 #include "coreset/sketch.h"
+#include "device/upload.h"
 
 namespace contcore {
 namespace {
@@ -30,7 +31,7 @@ class GpuRows {
   GpuRows() = default;
 
   // With room for codes, or without.
-  GpuRows(Gpu& gpu, VectorView view, bool coded) {
+  GpuRows(Gpu& gpu, Compute& compute, VectorView view, bool coded) {
     const bool bytes = view.scalar == Scalar::kUint8;
     set_.n = static_cast<std::uint32_t>(view.rows);
     set_.d = static_cast<std::uint32_t>(view.cols);
@@ -43,14 +44,14 @@ class GpuRows {
       set_.norms = norms_.as<std::uint32_t>();
     }
     if (bytes) {
-      upload_bytes(gpu, view);
+      upload_bytes(gpu, compute, view);
       kernels::code_norms(gpu, set_, norms_.as<std::uint32_t>());
     } else {
       rows_ = GpuBuffer(gpu, view.rows * view.cols * sizeof(float));
       if (coded) errors_ = GpuBuffer(gpu, view.rows * sizeof(float));
       set_.rows = rows_.as<float>();
       set_.errors = errors_.as<float>();
-      upload_floats(gpu, view);
+      upload_floats(gpu, compute, view);
     }
   }
 
@@ -73,41 +74,40 @@ class GpuRows {
   }
 
  private:
-  static constexpr std::size_t kUploaded = std::size_t{64} << 20;  // bytes at a time, to be changed
+  static constexpr std::size_t kUploaded = std::size_t{512}
+                                           << 20;  // bytes at a time, to be changed
 
   // Hands out the view in parts that are on the GPU for as long as the call.
   static void in_parts(
-      Gpu& gpu, VectorView view,
+      Gpu& gpu, Compute& compute, VectorView view,
       const std::function<void(const void* part, std::size_t first, std::size_t n)>& use) {
     const std::size_t row_bytes = view.cols * bytes_of(view.scalar);
     const std::size_t each = std::clamp<std::size_t>(kUploaded / row_bytes, 1, view.rows);
     const GpuBuffer buffer(gpu, each * row_bytes);
     for (std::size_t first = 0; first < view.rows; first += each) {
       const VectorView part = view.part(first, std::min(each, view.rows - first));
-      gpu.upload(buffer.as<void>(), part.data, part.bytes());
+      upload_with_threads(gpu, compute, buffer.as<void>(), part.data, part.bytes());
       use(buffer.as<void>(), first, part.rows);
     }
   }
 
-  void upload_bytes(Gpu& gpu, VectorView view) {
+  void upload_bytes(Gpu& gpu, Compute& compute, VectorView view) {
     auto* codes = codes_.as<std::uint8_t>();
     if (set_.stride == set_.d || view.rows == 0) {
-      gpu.upload(codes, view.data, view.bytes());
-      return;
+      return upload_with_threads(gpu, compute, codes, view.data, view.bytes());
     }
-    in_parts(gpu, view, [&](const void* part, std::size_t first, std::size_t n) {
+    in_parts(gpu, compute, view, [&](const void* part, std::size_t first, std::size_t n) {
       kernels::pad_rows(gpu, static_cast<const std::uint8_t*>(part), n, set_.d, set_.stride,
                         codes + first * set_.stride);
     });
   }
 
-  void upload_floats(Gpu& gpu, VectorView view) {
+  void upload_floats(Gpu& gpu, Compute& compute, VectorView view) {
     auto* rows = rows_.as<float>();
     if (view.scalar == Scalar::kFloat32 || view.rows == 0) {
-      gpu.upload(rows, view.data, view.bytes());
-      return;
+      return upload_with_threads(gpu, compute, rows, view.data, view.bytes());
     }
-    in_parts(gpu, view, [&](const void* part, std::size_t first, std::size_t n) {
+    in_parts(gpu, compute, view, [&](const void* part, std::size_t first, std::size_t n) {
       kernels::widen(gpu, part, n * set_.d, rows + first * set_.d);
     });
   }
@@ -145,8 +145,8 @@ class GpuGreedySampler {
     tally_ = GpuBuffer(gpu_, sizeof(kernels::Tally));
     gpu_.fill(tally(), 0, sizeof(kernels::Tally));
     if (bytes_) {
-      points_ = GpuRows(gpu_, points_view_, true);
-      base_ = GpuRows(gpu_, base_view_, true);
+      points_ = GpuRows(gpu_, compute_, points_view_, true);
+      base_ = GpuRows(gpu_, compute_, base_view_, true);
     } else {
       prepare_floats();
     }
@@ -159,11 +159,11 @@ class GpuGreedySampler {
     centre_ = GpuBuffer(gpu_, centre.size() * sizeof(float));
     gpu_.upload(centre_.as<float>(), centre.data(), centre_.bytes());
     choose_steps(centre);
-    points_ = GpuRows(gpu_, points_view_, steps_.inverse > 0);
+    points_ = GpuRows(gpu_, compute_, points_view_, steps_.inverse > 0);
     points_.sketch(gpu_, steps_, tally());
     if (tally_now().bad != 0) throw_bad_row(points_view_, options_.points_name);
     if (base_view_.rows == 0) return;
-    base_ = GpuRows(gpu_, base_view_, steps_.inverse > 0);
+    base_ = GpuRows(gpu_, compute_, base_view_, steps_.inverse > 0);
     base_.sketch(gpu_, steps_, tally());
     if (tally_now().bad != 0) throw_bad_row(base_view_, options_.base_name);
   }

@@ -110,62 +110,79 @@ __global__ void begin_kernel(Tally* tally) { tally->survivors = 0; }
 // ---- the plain loop
 // -------------------------------------------------------------------------------
 
-constexpr unsigned kPickThreads = 1024;
+constexpr std::uint32_t kPickThreads = 256;
+constexpr std::uint32_t kPickWarps = kPickThreads / 32;
 constexpr std::uint32_t kEach = kMostSurvivors / kPickThreads;
 
-struct Farthest {
+// A survivor's slot, and its key.
+struct Candidate {
   std::uint64_t key;
   std::uint32_t slot;
 };
 
-// The largest of the lanes' keys; those at zero are equal, others differ.
-__device__ Farthest farthest_of_warp(Farthest mine) {
-  const auto bound = static_cast<std::uint32_t>(mine.key >> 32);
-  const std::uint32_t largest = __reduce_max_sync(kWholeWarp, bound);
-  const std::uint32_t low = bound == largest ? static_cast<std::uint32_t>(mine.key) : 0;
-  const std::uint32_t first = __reduce_max_sync(kWholeWarp, low);
-  const Farthest best = {static_cast<std::uint64_t>(largest) << 32 | first, 0};
-  const std::uint32_t holders = __ballot_sync(kWholeWarp, mine.key == best.key);
-  const int source = __ffs(static_cast<int>(holders)) - 1;
-  return {best.key, __shfl_sync(kWholeWarp, mine.slot, source)};
+// A thread's survivors: four that stand together, of every four times so many threads.
+__device__ std::uint32_t slot_of(std::uint32_t k) {
+  return k / 4 * 4 * kPickThreads + 4 * threadIdx.x + k % 4;
 }
 
-// One block; each thread keeps four survivors in registers. Their distances to a new centre, one of
-// them, are a row of the matrix. Two sets of shared keys by turns need but one barrier a pick.
+// Of the lanes' largest bounds and ~ids, if these are not zero, which differ; and the slot of the
+// lane that has them.
+__device__ Candidate largest_of_warp(std::uint32_t bound, std::uint32_t largest,
+                                     std::uint32_t not_id, std::uint32_t slot) {
+  const std::uint32_t first = __reduce_max_sync(kWholeWarp, bound == largest ? not_id : 0);
+  const std::uint32_t holders =
+      __ballot_sync(kWholeWarp, bound == largest && not_id == first) | 1u << 31;
+  const int source = __ffs(static_cast<int>(holders)) - 1;
+  return {static_cast<std::uint64_t>(largest) << 32 | first, __shfl_sync(kWholeWarp, slot, source)};
+}
+
+__device__ Candidate largest_of_survivors(const std::uint32_t (&id)[kEach],
+                                          const std::uint32_t (&bound)[kEach]) {
+  std::uint32_t mine = bound[0];
+#pragma unroll
+  for (std::uint32_t k = 1; k < kEach; ++k) mine = max(mine, bound[k]);
+  const std::uint32_t largest = __reduce_max_sync(kWholeWarp, mine);
+  std::uint32_t not_id = 0, slot = 0;
+  if (mine == largest) {
+#pragma unroll
+    for (std::uint32_t k = 0; k < kEach; ++k) {
+      if (bound[k] != largest || ~id[k] < not_id) continue;
+      not_id = ~id[k];
+      slot = slot_of(k);
+    }
+  }
+  return largest_of_warp(mine, largest, not_id, slot);
+}
+
+// One block; each thread keeps its survivors in registers. Their distances to a new centre, one of
+// them, are a row of the matrix. Two sets of shared candidates by turns need but one barrier a
+// pick.
 __global__ void __launch_bounds__(kPickThreads)
     pick_kernel(const std::uint32_t* ids, const std::uint32_t* matrix, std::uint32_t stride,
                 const Selection* selection, std::uint32_t most_picks, std::uint32_t* bounds,
                 std::uint32_t* picks, std::uint32_t* radii, Tally* tally) {
-  __shared__ std::uint64_t keys[2][32];
-  __shared__ std::uint32_t slots[2][32];
+  __shared__ Candidate candidates[2][kPickWarps];
   const std::uint32_t n = tally->survivors;
-  const std::uint32_t first = threadIdx.x * kEach;
   const std::uint64_t threshold = selection->threshold;
   std::uint32_t id[kEach], bound[kEach];
 #pragma unroll
   for (std::uint32_t k = 0; k < kEach; ++k) {
-    id[k] = first + k < n ? ids[first + k] : 0;
-    bound[k] = first + k < n ? bounds[id[k]] : 0;
+    id[k] = slot_of(k) < n ? ids[slot_of(k)] : 0;
+    bound[k] = slot_of(k) < n ? bounds[id[k]] : 0;
   }
   std::uint32_t made = tally->picks;
   std::uint32_t finished = n == 0 ? 1 : 0;  // all points are at a centre
   std::uint32_t covering = 0;
   for (std::uint32_t turn = 0; finished == 0; turn ^= 1) {
-    Farthest best = {0, first};
-#pragma unroll
-    for (std::uint32_t k = 0; k < kEach; ++k) {
-      const std::uint64_t key = key_of(bound[k], id[k]);
-      if (key > best.key) best = {key, first + k};
-    }
-    best = farthest_of_warp(best);
-    if (threadIdx.x % 32 == 0) {
-      keys[turn][threadIdx.x / 32] = best.key;
-      slots[turn][threadIdx.x / 32] = best.slot;
-    }
+    Candidate best = largest_of_survivors(id, bound);
+    if (threadIdx.x % 32 == 0) candidates[turn][threadIdx.x / 32] = best;
     __syncthreads();
-    best = farthest_of_warp({keys[turn][threadIdx.x % 32], slots[turn][threadIdx.x % 32]});
+    best = candidates[turn][threadIdx.x % kPickWarps];
+    auto value = static_cast<std::uint32_t>(best.key >> 32);
+    best = largest_of_warp(value, __reduce_max_sync(kWholeWarp, value),
+                           static_cast<std::uint32_t>(best.key), best.slot);
     if (best.key < threshold) break;
-    const auto value = static_cast<std::uint32_t>(best.key >> 32);
+    value = static_cast<std::uint32_t>(best.key >> 32);
     if (made == most_picks) {
       finished = 1;
       covering = value;
@@ -176,18 +193,22 @@ __global__ void __launch_bounds__(kPickThreads)
       radii[made] = value;
     }
     ++made;
-    if (first >= n) continue;
-    const uint4 row = __ldcg(reinterpret_cast<const uint4*>(
-        matrix + static_cast<std::size_t>(best.slot) * stride + first));
-    bound[0] = min(bound[0], row.x);
-    bound[1] = min(bound[1], row.y);
-    bound[2] = min(bound[2], row.z);
-    bound[3] = min(bound[3], row.w);
+    const std::uint32_t* row = matrix + static_cast<std::size_t>(best.slot) * stride;
+#pragma unroll
+    for (std::uint32_t k = 0; k < kEach; k += 4) {
+      if (slot_of(k) >= n) continue;
+      const uint4 distances = __ldcg(reinterpret_cast<const uint4*>(row + slot_of(k)));
+      bound[k] = min(bound[k], distances.x);
+      bound[k + 1] = min(bound[k + 1], distances.y);
+      bound[k + 2] = min(bound[k + 2], distances.z);
+      bound[k + 3] = min(bound[k + 3], distances.w);
+    }
   }
 #pragma unroll
   for (std::uint32_t k = 0; k < kEach; ++k) {
-    if (first + k < n) bounds[id[k]] = bound[k];
+    if (slot_of(k) < n) bounds[id[k]] = bound[k];
   }
+  __syncthreads();  // all have read the tally
   if (threadIdx.x != 0) return;
   tally->picks = made;
   tally->finished = finished;
