@@ -1,9 +1,10 @@
 // Greedy sampling on a GPU, timed on vectors like real ones.
 //
-//   contcore_cuda_greedy [float|bytes|half] [ROWS] [DIMENSION] [COUNT] [REPEATS] [check]
+//   contcore_cuda_greedy [float|bytes] [ROWS] [DIMENSION] [COUNT] [REPEATS] [check|dense]
 //
 // Prints the best time of a whole call, from memory of the host, and that of copying the points to
-// the GPU alone; `check` compares with the processor's answer, and prints its time.
+// the GPU alone; `check` compares with the processor's answer, and prints its time; `dense` does
+// without codes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,9 +73,12 @@ int run(const std::vector<std::string>& words) {
   options.count = number(3, points.view.rows / 100);
   const int repeats = static_cast<int>(number(4, 5));
 
+  GpuGreedyLimits limits;
+  limits.codes = words.empty() || words.back() != "dense";
   GreedyResult result;
-  const double whole = best_of(
-      repeats, [&] { result = greedy_sample_on_gpu(gpu, points.view, {}, options, compute); });
+  const double whole = best_of(repeats, [&] {
+    result = greedy_sample_on_gpu(gpu, points.view, {}, options, compute, limits);
+  });
   const double copied = best_of(repeats, [&] {
     const GpuBuffer buffer(gpu, points.view.bytes());
     upload_with_threads(gpu, compute, buffer.as<void>(), points.view.data, points.view.bytes());
@@ -90,7 +94,7 @@ int run(const std::vector<std::string>& words) {
   Compute processor(0);
   GreedyResult expected;
   const double took =
-      best_of(1, [&] { expected = greedy_sample(points.view, {}, options, processor); });
+      best_of(3, [&] { expected = greedy_sample(points.view, {}, options, processor); });
   const bool same = result.picks == expected.picks && result.radii == expected.radii &&
                     result.covering_radius == expected.covering_radius;
   fmt::print("  the processor: {:.1f} ms with {} threads, {}\n", took * 1e3,

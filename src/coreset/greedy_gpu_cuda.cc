@@ -389,7 +389,7 @@ class GpuGreedySampler {
 bool greedy_pays_on_gpu(VectorView points, VectorView base, const GreedyOptions& options) {
   if (points.scalar == Scalar::kUint8 && points.cols > greedy_gpu::kMostCodes) return false;
   if (points.rows > std::numeric_limits<std::int32_t>::max()) return false;
-  constexpr double kWork = 4e9;  // numbers, of all points with all centres
+  constexpr double kWork = 1e8;  // numbers, of all points with all centres
   const auto centres = static_cast<double>(base.rows + std::min(points.rows, options.count));
   return static_cast<double>(points.rows) * static_cast<double>(points.cols) * centres > kWork;
 }

@@ -44,8 +44,10 @@ __device__ std::uint32_t place_of(std::uint32_t row, std::uint32_t part) {
   return row * kChunk + ((part ^ (row / 2 % 4)) * 16);
 }
 
-__device__ void copy16(std::uint32_t to, const void* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from));
+// Copies 16 bytes, or writes as many zeros.
+__device__ void copy16(std::uint32_t to, const void* from, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+               "r"(there ? 16 : 0));
 }
 __device__ void end_copies() { asm volatile("cp.async.commit_group;"); }
 template <int kLeft>
@@ -94,7 +96,7 @@ __device__ void multiply_chunk(std::uint32_t shared_a, const Place& at, Sums& su
   }
 }
 
-// Rows beyond the last are the last again; their products are not used.
+// Rows beyond the last are zeros. (Were they the last again, all blocks would read the same.)
 __device__ void multiply_tile(const RowSet& a, std::uint32_t rows_a, std::uint32_t first_a,
                               const RowSet& b, std::uint32_t rows_b, std::uint32_t first_b,
                               std::uint8_t* shared, Sums& sums) {
@@ -103,11 +105,14 @@ __device__ void multiply_tile(const RowSet& a, std::uint32_t rows_a, std::uint32
   const std::uint32_t part = threadIdx.x % 4;
   const std::uint8_t* from[4];
   std::uint32_t to[4];
+  bool there[4];
 #pragma unroll
   for (std::uint32_t i = 0; i < 2; ++i) {
     const std::uint32_t row = threadIdx.x / 4 + 64 * i;
-    from[i] = code_row(a, min(first_a + row, rows_a - 1)) + part * 16;
-    from[i + 2] = code_row(b, min(first_b + row, rows_b - 1)) + part * 16;
+    there[i] = first_a + row < rows_a;
+    there[i + 2] = first_b + row < rows_b;
+    from[i] = code_row(a, there[i] ? first_a + row : 0) + part * 16;
+    from[i + 2] = code_row(b, there[i + 2] ? first_b + row : 0) + part * 16;
     to[i] = base + place_of(row, part);
     to[i + 2] = to[i] + kSideBytes;
   }
@@ -116,7 +121,7 @@ __device__ void multiply_tile(const RowSet& a, std::uint32_t rows_a, std::uint32
     if (chunk < chunks) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        copy16(to[i] + chunk % kStages * kStageBytes, from[i] + chunk * kChunk);
+        copy16(to[i] + chunk % kStages * kStageBytes, from[i] + chunk * kChunk, there[i]);
       }
     }
     end_copies();

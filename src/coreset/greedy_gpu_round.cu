@@ -125,33 +125,48 @@ __device__ std::uint32_t slot_of(std::uint32_t k) {
   return k / 4 * 4 * kPickThreads + 4 * threadIdx.x + k % 4;
 }
 
-// Of the lanes' largest bounds and ~ids, if these are not zero, which differ; and the slot of the
-// lane that has them.
-__device__ Candidate largest_of_warp(std::uint32_t bound, std::uint32_t largest,
-                                     std::uint32_t not_id, std::uint32_t slot) {
+// The candidate that is picked next: the farthest, then the first.
+__device__ bool comes_first(std::uint32_t bound_a, std::uint32_t id_a, std::uint32_t bound_b,
+                            std::uint32_t id_b) {
+  return bound_a > bound_b || (bound_a == bound_b && id_a < id_b);
+}
+
+__device__ Candidate first_of_warp(std::uint32_t bound, std::uint32_t not_id, std::uint32_t slot) {
+  const std::uint32_t largest = __reduce_max_sync(kWholeWarp, bound);
   const std::uint32_t first = __reduce_max_sync(kWholeWarp, bound == largest ? not_id : 0);
-  const std::uint32_t holders =
-      __ballot_sync(kWholeWarp, bound == largest && not_id == first) | 1u << 31;
+  const std::uint32_t holders = __ballot_sync(kWholeWarp, bound == largest && not_id == first);
   const int source = __ffs(static_cast<int>(holders)) - 1;
   return {static_cast<std::uint64_t>(largest) << 32 | first, __shfl_sync(kWholeWarp, slot, source)};
 }
 
-__device__ Candidate largest_of_survivors(const std::uint32_t (&id)[kEach],
-                                          const std::uint32_t (&bound)[kEach]) {
-  std::uint32_t mine = bound[0];
+struct Survivors {
+  std::uint32_t bound[kEach], id[kEach], slot[kEach];
+};
+
+// The first of 2 h comes to the front.
+template <std::uint32_t h>
+__device__ void find_first(Survivors& all) {
 #pragma unroll
-  for (std::uint32_t k = 1; k < kEach; ++k) mine = max(mine, bound[k]);
-  const std::uint32_t largest = __reduce_max_sync(kWholeWarp, mine);
-  std::uint32_t not_id = 0, slot = 0;
-  if (mine == largest) {
-#pragma unroll
-    for (std::uint32_t k = 0; k < kEach; ++k) {
-      if (bound[k] != largest || ~id[k] < not_id) continue;
-      not_id = ~id[k];
-      slot = slot_of(k);
-    }
+  for (std::uint32_t k = 0; k < h; ++k) {
+    if (!comes_first(all.bound[k + h], all.id[k + h], all.bound[k], all.id[k])) continue;
+    all.bound[k] = all.bound[k + h];
+    all.id[k] = all.id[k + h];
+    all.slot[k] = all.slot[k + h];
   }
-  return largest_of_warp(mine, largest, not_id, slot);
+  if constexpr (h > 1) find_first<h / 2>(all);
+}
+
+__device__ Candidate first_of_survivors(Survivors all) {
+  find_first<kEach / 2>(all);
+  return first_of_warp(all.bound[0], ~all.id[0], all.slot[0]);
+}
+
+// Into the cache, by a warp: what may be picked soon.
+__device__ void prefetch_row(const std::uint32_t* row, std::uint32_t n) {
+  constexpr std::uint32_t kLine = 32;  // numbers
+  for (std::uint32_t at = threadIdx.x % 32 * kLine; at < n; at += 32 * kLine) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(row + at));
+  }
 }
 
 // One block; each thread keeps its survivors in registers. Their distances to a new centre, one of
@@ -163,26 +178,28 @@ __global__ void __launch_bounds__(kPickThreads)
                 std::uint32_t* picks, std::uint32_t* radii, Tally* tally) {
   __shared__ Candidate candidates[2][kPickWarps];
   const std::uint32_t n = tally->survivors;
-  const std::uint64_t threshold = selection->threshold;
-  std::uint32_t id[kEach], bound[kEach];
+  // Points at zero are never picked, however low the threshold.
+  const std::uint64_t threshold = max(selection->threshold, std::uint64_t{1} << 32);
+  Survivors mine;
 #pragma unroll
   for (std::uint32_t k = 0; k < kEach; ++k) {
-    id[k] = slot_of(k) < n ? ids[slot_of(k)] : 0;
-    bound[k] = slot_of(k) < n ? bounds[id[k]] : 0;
+    mine.slot[k] = slot_of(k);
+    mine.id[k] = slot_of(k) < n ? ids[slot_of(k)] : 0;
+    mine.bound[k] = slot_of(k) < n ? bounds[mine.id[k]] : 0;
   }
   std::uint32_t made = tally->picks;
   std::uint32_t finished = n == 0 ? 1 : 0;  // all points are at a centre
   std::uint32_t covering = 0;
+  std::uint32_t fetched = kMostSurvivors;
   for (std::uint32_t turn = 0; finished == 0; turn ^= 1) {
-    Candidate best = largest_of_survivors(id, bound);
-    if (threadIdx.x % 32 == 0) candidates[turn][threadIdx.x / 32] = best;
+    const Candidate candidate = first_of_survivors(mine);
+    if (threadIdx.x % 32 == 0) candidates[turn][threadIdx.x / 32] = candidate;
     __syncthreads();
-    best = candidates[turn][threadIdx.x % kPickWarps];
-    auto value = static_cast<std::uint32_t>(best.key >> 32);
-    best = largest_of_warp(value, __reduce_max_sync(kWholeWarp, value),
-                           static_cast<std::uint32_t>(best.key), best.slot);
+    Candidate best = candidates[turn][threadIdx.x % kPickWarps];
+    best = first_of_warp(static_cast<std::uint32_t>(best.key >> 32),
+                         static_cast<std::uint32_t>(best.key), best.slot);
     if (best.key < threshold) break;
-    value = static_cast<std::uint32_t>(best.key >> 32);
+    const auto value = static_cast<std::uint32_t>(best.key >> 32);
     if (made == most_picks) {
       finished = 1;
       covering = value;
@@ -198,15 +215,20 @@ __global__ void __launch_bounds__(kPickThreads)
     for (std::uint32_t k = 0; k < kEach; k += 4) {
       if (slot_of(k) >= n) continue;
       const uint4 distances = __ldcg(reinterpret_cast<const uint4*>(row + slot_of(k)));
-      bound[k] = min(bound[k], distances.x);
-      bound[k + 1] = min(bound[k + 1], distances.y);
-      bound[k + 2] = min(bound[k + 2], distances.z);
-      bound[k + 3] = min(bound[k + 3], distances.w);
+      mine.bound[k] = min(mine.bound[k], distances.x);
+      mine.bound[k + 1] = min(mine.bound[k + 1], distances.y);
+      mine.bound[k + 2] = min(mine.bound[k + 2], distances.z);
+      mine.bound[k + 3] = min(mine.bound[k + 3], distances.w);
     }
+    // The next pick is likely one of the other warps' candidates.
+    if (candidate.slot == best.slot || candidate.slot == fetched) continue;
+    if (candidate.key < threshold) continue;
+    fetched = candidate.slot;
+    prefetch_row(matrix + static_cast<std::size_t>(fetched) * stride, n);
   }
 #pragma unroll
   for (std::uint32_t k = 0; k < kEach; ++k) {
-    if (slot_of(k) < n) bounds[id[k]] = bound[k];
+    if (slot_of(k) < n) bounds[mine.id[k]] = mine.bound[k];
   }
   __syncthreads();  // all have read the tally
   if (threadIdx.x != 0) return;

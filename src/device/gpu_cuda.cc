@@ -138,6 +138,14 @@ void Gpu::fill(void* data, int byte, std::size_t bytes) {
   check_cuda(cudaMemsetAsync(data, byte, bytes, stream_), "setting the GPU's memory");
 }
 
+std::byte* Gpu::staging(std::size_t bytes) {
+  if (staging_ == nullptr || staging_->bytes() < bytes) {
+    staging_.reset();
+    staging_ = std::make_unique<PinnedBuffer>(*this, bytes);
+  }
+  return staging_->as<std::byte>();
+}
+
 void Gpu::wait() { check_cuda(cudaStreamSynchronize(stream_), "computing on the GPU"); }
 
 // ---- memory ------------------------------------------------------------------------------------

@@ -12,5 +12,6 @@ Gpu::Gpu(int number) : number_(number) {
 }
 
 Gpu::~Gpu() = default;
+PinnedBuffer::~PinnedBuffer() = default;
 
 }  // namespace contcore

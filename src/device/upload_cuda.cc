@@ -11,9 +11,9 @@
 namespace contcore {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1} << 20;
+constexpr std::size_t kPiece = std::size_t{512} << 10;
 constexpr std::size_t kMostThreads = 16;
-constexpr std::size_t kLeast = 8 * kPiece;  // less is not worth the pinning
+constexpr std::size_t kLeast = 8 * kPiece;  // less is copied as quickly by one
 
 // Says when what was copied from a piece has arrived.
 class Arrival {
@@ -40,9 +40,10 @@ void upload_with_threads(Gpu& gpu, Compute& compute, void* to, const void* from,
                          std::size_t bytes) {
   const std::size_t threads = compute.threads().count();
   if (bytes < kLeast || threads == 1) return gpu.upload(to, from, bytes);
+  gpu.use();
   const std::size_t parts = (bytes + kPiece - 1) / kPiece;
   const std::size_t pieces = 2 * std::min({threads, kMostThreads, parts / 4});
-  const PinnedBuffer pinned(gpu, pieces * kPiece);
+  std::byte* pinned = gpu.staging(pieces * kPiece);
   std::vector<Arrival> arrivals(pieces);
   // Thread p / 2 of the copying ones copies the parts p, p + pieces, …
   compute.threads().run(pieces / 2, [&](std::size_t item, std::size_t) {
@@ -51,7 +52,7 @@ void upload_with_threads(Gpu& gpu, Compute& compute, void* to, const void* from,
       const std::size_t piece = part % pieces;
       const std::size_t first = part * kPiece;
       const std::size_t n = std::min(kPiece, bytes - first);
-      std::byte* at = pinned.as<std::byte>() + piece * kPiece;
+      std::byte* at = pinned + piece * kPiece;
       arrivals[piece].wait();  // at once, the first time
       std::memcpy(at, static_cast<const std::byte*>(from) + first, n);
       check_cuda(cudaMemcpyAsync(static_cast<std::byte*>(to) + first, at, n, cudaMemcpyHostToDevice,

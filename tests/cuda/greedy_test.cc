@@ -258,6 +258,23 @@ TEST(GpuGreedy, IsThePlainLoopOnBytesAtTheirEnds) {
   }
 }
 
+// A round's least bound may be so small that its bits are few; those that coincide are not picked.
+TEST(GpuGreedy, PicksOneOfManyThatCoincideNearTheBase) {
+  for (const std::size_t d : {3u, 64u, 513u}) {
+    for (const float value : {1e-22f, 1e-20f, 1e-19f, 1e-10f}) {
+      Dice dice(d);
+      Case c;
+      c.points = naive::make(Family::kGaussian, 90, d, 1, 2);
+      for (std::size_t i = 0; i < 40; ++i) std::fill_n(c.points.row(2 * i), d, 0.0f);
+      c.base = Set(1, d);
+      std::fill_n(c.base.row(0), d, value);
+      c.options.count = 90;
+      c.what = "near the base, d " + std::to_string(d);
+      check(c, 3, dice, true);
+    }
+  }
+}
+
 // Whoever asks for a GPU gets it where there is enough to do.
 TEST(GpuGreedy, IsUsedBySampling) {
   Case c;
