@@ -30,33 +30,35 @@ class GpuRows {
  public:
   GpuRows() = default;
 
-  // With room for codes, or without.
-  GpuRows(Gpu& gpu, Compute& compute, VectorView view, bool coded) {
-    const bool bytes = view.scalar == Scalar::kUint8;
+  // Room for them, and for codes or not.
+  GpuRows(Gpu& gpu, VectorView view, bool coded) : view_(view) {
+    const std::size_t chunks = (view.cols + kernels::kCodeChunk - 1) / kernels::kCodeChunk;
     set_.n = static_cast<std::uint32_t>(view.rows);
     set_.d = static_cast<std::uint32_t>(view.cols);
-    const std::size_t stride = (view.cols + kernels::kCodeChunk - 1) / kernels::kCodeChunk;
-    set_.stride = static_cast<std::uint32_t>(stride * kernels::kCodeChunk);
+    set_.stride = static_cast<std::uint32_t>(chunks * kernels::kCodeChunk);
     if (coded) {
       codes_ = GpuBuffer(gpu, view.rows * set_.stride);
       norms_ = GpuBuffer(gpu, view.rows * sizeof(std::uint32_t));
       set_.codes = codes_.as<std::uint8_t>();
       set_.norms = norms_.as<std::uint32_t>();
     }
-    if (bytes) {
-      upload_bytes(gpu, compute, view);
-      kernels::code_norms(gpu, set_, norms_.as<std::uint32_t>());
-    } else {
-      rows_ = GpuBuffer(gpu, view.rows * view.cols * sizeof(float));
-      if (coded) errors_ = GpuBuffer(gpu, view.rows * sizeof(float));
-      set_.rows = rows_.as<float>();
-      set_.errors = errors_.as<float>();
-      upload_floats(gpu, compute, view);
-    }
+    if (view.scalar == Scalar::kUint8) return;
+    rows_ = GpuBuffer(gpu, view.rows * view.cols * sizeof(float));
+    set_.rows = rows_.as<float>();
+    if (coded) errors_ = GpuBuffer(gpu, view.rows * sizeof(float));
+    set_.errors = errors_.as<float>();
   }
 
   const kernels::RowSet& set() const { return set_; }
 
+  void upload(Gpu& gpu, Compute& compute) {
+    if (view_.rows == 0) return;
+    if (view_.scalar != Scalar::kUint8) return upload_floats(gpu, compute);
+    upload_bytes(gpu, compute);
+    kernels::code_norms(gpu, set_, norms_.as<std::uint32_t>());
+  }
+
+  // Of floats.
   void sketch(Gpu& gpu, const kernels::Steps& steps, kernels::Tally* tally) {
     kernels::sketch_rows(gpu, set_, steps, codes_.as<std::uint8_t>(), norms_.as<std::uint32_t>(),
                          errors_.as<float>(), tally);
@@ -78,40 +80,41 @@ class GpuRows {
                                            << 20;  // bytes at a time, to be changed
 
   // Hands out the view in parts that are on the GPU for as long as the call.
-  static void in_parts(
-      Gpu& gpu, Compute& compute, VectorView view,
-      const std::function<void(const void* part, std::size_t first, std::size_t n)>& use) {
-    const std::size_t row_bytes = view.cols * bytes_of(view.scalar);
-    const std::size_t each = std::clamp<std::size_t>(kUploaded / row_bytes, 1, view.rows);
+  void in_parts(
+      Gpu& gpu, Compute& compute,
+      const std::function<void(const void* part, std::size_t first, std::size_t n)>& use) const {
+    const std::size_t row_bytes = view_.cols * bytes_of(view_.scalar);
+    const std::size_t each = std::clamp<std::size_t>(kUploaded / row_bytes, 1, view_.rows);
     const GpuBuffer buffer(gpu, each * row_bytes);
-    for (std::size_t first = 0; first < view.rows; first += each) {
-      const VectorView part = view.part(first, std::min(each, view.rows - first));
+    for (std::size_t first = 0; first < view_.rows; first += each) {
+      const VectorView part = view_.part(first, std::min(each, view_.rows - first));
       upload_with_threads(gpu, compute, buffer.as<void>(), part.data, part.bytes());
       use(buffer.as<void>(), first, part.rows);
     }
   }
 
-  void upload_bytes(Gpu& gpu, Compute& compute, VectorView view) {
+  void upload_bytes(Gpu& gpu, Compute& compute) {
     auto* codes = codes_.as<std::uint8_t>();
-    if (set_.stride == set_.d || view.rows == 0) {
-      return upload_with_threads(gpu, compute, codes, view.data, view.bytes());
+    if (set_.stride == set_.d) {
+      return upload_with_threads(gpu, compute, codes, view_.data, view_.bytes());
     }
-    in_parts(gpu, compute, view, [&](const void* part, std::size_t first, std::size_t n) {
+    in_parts(gpu, compute, [&](const void* part, std::size_t first, std::size_t n) {
       kernels::pad_rows(gpu, static_cast<const std::uint8_t*>(part), n, set_.d, set_.stride,
                         codes + first * set_.stride);
     });
   }
 
-  void upload_floats(Gpu& gpu, Compute& compute, VectorView view) {
+  void upload_floats(Gpu& gpu, Compute& compute) {
     auto* rows = rows_.as<float>();
-    if (view.scalar == Scalar::kFloat32 || view.rows == 0) {
-      return upload_with_threads(gpu, compute, rows, view.data, view.bytes());
+    if (view_.scalar == Scalar::kFloat32) {
+      return upload_with_threads(gpu, compute, rows, view_.data, view_.bytes());
     }
-    in_parts(gpu, compute, view, [&](const void* part, std::size_t first, std::size_t n) {
+    in_parts(gpu, compute, [&](const void* part, std::size_t first, std::size_t n) {
       kernels::widen(gpu, part, n * set_.d, rows + first * set_.d);
     });
   }
 
+  VectorView view_;
   GpuBuffer rows_, codes_, norms_, errors_;
   kernels::RowSet set_;
 };
@@ -141,36 +144,31 @@ class GpuGreedySampler {
  private:
   // ---- preparation -------------------------------------------------------------------------
 
+  // All memory is taken before anything is copied: where there is not enough, that is soon known.
   void prepare() {
-    tally_ = GpuBuffer(gpu_, sizeof(kernels::Tally));
+    if (!bytes_) choose_steps(fit_directions(points_view_, base_view_, 0, compute_).centre);
+    const bool coded = bytes_ || steps_.inverse > 0;
+    points_ = GpuRows(gpu_, points_view_, coded);
+    base_ = GpuRows(gpu_, base_view_, coded);
+    take_memory(coded);
     gpu_.fill(tally(), 0, sizeof(kernels::Tally));
-    if (bytes_) {
-      points_ = GpuRows(gpu_, compute_, points_view_, true);
-      base_ = GpuRows(gpu_, compute_, base_view_, true);
-    } else {
-      prepare_floats();
-    }
-    take_memory();
+    points_.upload(gpu_, compute_);
+    if (!bytes_) look_at(points_, points_view_, options_.points_name);
+    base_.upload(gpu_, compute_);
+    if (!bytes_) look_at(base_, base_view_, options_.base_name);
     report_progress(kPrepared);
   }
 
-  void prepare_floats() {
-    const std::vector<float> centre = fit_directions(points_view_, base_view_, 0, compute_).centre;
-    centre_ = GpuBuffer(gpu_, centre.size() * sizeof(float));
-    gpu_.upload(centre_.as<float>(), centre.data(), centre_.bytes());
-    choose_steps(centre);
-    points_ = GpuRows(gpu_, compute_, points_view_, steps_.inverse > 0);
-    points_.sketch(gpu_, steps_, tally());
-    if (tally_now().bad != 0) throw_bad_row(points_view_, options_.points_name);
-    if (base_view_.rows == 0) return;
-    base_ = GpuRows(gpu_, compute_, base_view_, steps_.inverse > 0);
-    base_.sketch(gpu_, steps_, tally());
-    if (tally_now().bad != 0) throw_bad_row(base_view_, options_.base_name);
+  void look_at(GpuRows& rows, VectorView view, const std::string& name) {
+    rows.sketch(gpu_, steps_, tally());
+    if (tally_now().bad != 0) throw_bad_row(view, name);
   }
 
   // The step is such that all but a thousandth of a sample's numbers are within 100.
   void choose_steps(const std::vector<float>& centre) {
     const std::size_t d = points_view_.cols;
+    centre_ = GpuBuffer(gpu_, d * sizeof(float));
+    gpu_.upload(centre_.as<float>(), centre.data(), centre_.bytes());
     const double roundings = static_cast<double>(d) / 32 + 10;
     steps_.centre = centre_.as<float>();
     steps_.canonical = 2 * roundings * kUnit + 1e-9;
@@ -192,8 +190,9 @@ class GpuGreedySampler {
     if (*large > 0) steps_.inverse = 100 / static_cast<double>(*large);
   }
 
-  void take_memory() {
+  void take_memory(bool coded) {
     const std::size_t n = points_view_.rows;
+    tally_ = GpuBuffer(gpu_, sizeof(kernels::Tally));
     most_survivors_ = std::min<std::size_t>(n, kernels::kMostSurvivors);
     bounds_ = GpuBuffer(gpu_, n * sizeof(std::uint32_t));
     picks_ = GpuBuffer(gpu_, count_ * sizeof(std::uint32_t));
@@ -201,7 +200,7 @@ class GpuGreedySampler {
     selection_ = GpuBuffer(gpu_, sizeof(kernels::Selection));
     survivors_ = GpuBuffer(gpu_, most_survivors_ * sizeof(std::uint32_t));
     matrix_ = GpuBuffer(gpu_, most_survivors_ * stride_of(most_survivors_) * sizeof(float));
-    if (bytes_ || steps_.inverse == 0) return;
+    if (bytes_ || !coded) return;
     constexpr std::size_t kMostPairs = std::size_t{1} << 25;
     const std::size_t pairs =
         limits_.pairs != 0 ? limits_.pairs : std::clamp<std::size_t>(4 * n, 1 << 16, kMostPairs);
@@ -389,7 +388,7 @@ class GpuGreedySampler {
 bool greedy_pays_on_gpu(VectorView points, VectorView base, const GreedyOptions& options) {
   if (points.scalar == Scalar::kUint8 && points.cols > greedy_gpu::kMostCodes) return false;
   if (points.rows > std::numeric_limits<std::int32_t>::max()) return false;
-  constexpr double kWork = 1e8;  // numbers, of all points with all centres
+  constexpr double kWork = 1e7;  // numbers, of all points with all centres
   const auto centres = static_cast<double>(base.rows + std::min(points.rows, options.count));
   return static_cast<double>(points.rows) * static_cast<double>(points.cols) * centres > kWork;
 }

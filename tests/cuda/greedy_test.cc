@@ -286,6 +286,27 @@ TEST(GpuGreedy, IsUsedBySampling) {
             "");
 }
 
+TEST(GpuGreedy, IsDoneByTheProcessorWhereTheGpuHasNoMemory) {
+  Case c;
+  c.points = naive::make(Family::kClusters, 3000, 256, 1, 2);
+  c.options.count = 100;
+  const GreedyResult expected = greedy_sample(c.points.view(), {}, c.options, processor());
+  Compute compute(2, Device{0});
+  std::vector<GpuBuffer> taken;
+  for (std::size_t size = std::size_t{1} << 36; size >= 4096;) {
+    try {
+      taken.emplace_back(*compute.gpu(), size);
+    } catch (const GpuMemoryError&) {
+      size /= 2;
+    }
+  }
+  EXPECT_THROW(greedy_sample_on_gpu(*compute.gpu(), c.points.view(), {}, c.options, compute),
+               GpuMemoryError);
+  EXPECT_EQ(difference(greedy_sample(c.points.view(), {}, c.options, compute), expected), "");
+  taken.clear();
+  EXPECT_EQ(difference(on_gpu(c, {}), expected), "");
+}
+
 // ---------------------------------------------------------------- errors
 
 std::string error_of(const Case& c, bool there) {
