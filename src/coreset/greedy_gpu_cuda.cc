@@ -76,10 +76,10 @@ class GpuRows {
   }
 
  private:
-  static constexpr std::size_t kUploaded = std::size_t{512}
-                                           << 20;  // bytes at a time, to be changed
+  static constexpr std::size_t kUploaded = std::size_t{512} << 20;  // bytes
 
-  // Hands out the view in parts that are on the GPU for as long as the call.
+  // Hands out the view in parts of kUploaded that are on the GPU for as long as the call: rows that
+  // are laid out otherwise there.
   void in_parts(
       Gpu& gpu, Compute& compute,
       const std::function<void(const void* part, std::size_t first, std::size_t n)>& use) const {
@@ -144,7 +144,8 @@ class GpuGreedySampler {
  private:
   // ---- preparation -------------------------------------------------------------------------
 
-  // All memory is taken before anything is copied: where there is not enough, that is soon known.
+  // Nearly all memory is taken before anything is copied: where there is not enough, that is soon
+  // known. Nothing is reported before all of it is, for the processor may have to begin anew.
   void prepare() {
     if (!bytes_) choose_steps(fit_directions(points_view_, base_view_, 0, compute_).centre);
     const bool coded = bytes_ || steps_.inverse > 0;
@@ -156,7 +157,6 @@ class GpuGreedySampler {
     if (!bytes_) look_at(points_, points_view_, options_.points_name);
     base_.upload(gpu_, compute_);
     if (!bytes_) look_at(base_, base_view_, options_.base_name);
-    report_progress(kPrepared);
   }
 
   void look_at(GpuRows& rows, VectorView view, const std::string& name) {
