@@ -67,15 +67,23 @@ Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store)
   } catch (const Error& error) {
     if (options_.note) options_.note(error.what());  // before the journal is begun anew it must
   }
+  if (!options.device.is_cpu()) {
+    for (const GpuInfo& gpu : find_gpus().all) {
+      if (gpu.device == options.device) gpu_ = gpu;
+    }
+  }
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   Executor::Options how;
   how.threads = options.threads != 0 ? options.threads : cores;
+  how.device = options.device;
   how.most = options.queue;
   how.note = options.note;
   inspectors_ = std::make_unique<Executor>(how);
   how.threads = 1;
+  how.device = {};
   how.most = kQueryQueue;
   query_ = std::make_unique<Executor>(how);
+  how.device = options.device;
   how.crew = cores;
   how.most = kLearnerQueue;
   how.nice = kLearnerNice;

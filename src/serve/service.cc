@@ -33,9 +33,10 @@ ServiceOptions checked(ServiceOptions options) {
   return options;
 }
 
-LiveMemory open_memory(const LiveMemoryOptions& options) {
-  Compute compute;
-  return {options, compute};
+LiveMemory open_memory(const ServiceOptions& options) {
+  Compute compute(0, options.device);
+  compute.gpu();  // one that cannot be used is to be told now, not to every client
+  return {options.memory, compute};
 }
 
 // It keeps images, so whoever may not read the memory may not read it either.
@@ -54,7 +55,7 @@ class Service::State {
   explicit State(const ServiceOptions& given)
       : options_(checked(given)),
         place_(take_place(options_.address, options_.port)),
-        live_(open_memory(options_.memory)),
+        live_(open_memory(options_)),
         store_(place_for_store(live_.path()), options_.retention),
         api_(options_, live_, store_),
         server_(
@@ -84,7 +85,7 @@ class Service::State {
     api_.wind_down();
     server_.drain(kDrainSeconds);
     api_.finish();
-    Compute compute;
+    Compute compute(0, options_.device);
     live_.checkpoint(compute);
     store_.flush();
   }
