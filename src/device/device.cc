@@ -67,9 +67,8 @@ Device Device::parse(const std::string& text) {
   for (const GpuInfo& gpu : gpus.all) {
     if (!numbered || gpu.device.cuda == wanted) return gpu.device;
   }
-  throw Error(Error::Kind::kUsage,
-              fmt::format("{} cannot be used: {}; --device cpu does without it", text,
-                          what_there_is(gpus)));
+  throw Error(Error::Kind::kUsage, fmt::format("{} cannot be used: {}; device cpu does without it",
+                                               text, what_there_is(gpus)));
 }
 
 Compute::Compute(std::size_t threads, Device device) : threads_(threads), device_(device) {}

@@ -58,9 +58,9 @@ void check_cuda(int status, const char* what) {
   cudaGetLastError();  // not to be met again by the next call
   if (error == cudaErrorMemoryAllocation) {
     throw GpuMemoryError(fmt::format(
-        "{}: the GPU has not enough memory; end what else uses it, or give --device cpu", what));
+        "{}: the GPU has not enough memory; end what else uses it, or take device cpu", what));
   }
-  const std::string text = fmt::format("{}: {} ({}); --device cpu does without the GPU", what,
+  const std::string text = fmt::format("{}: {} ({}); device cpu does without the GPU", what,
                                        cudaGetErrorString(error), cudaGetErrorName(error));
   give_up_gpus(text);
   throw GpuError(Error::Kind::kInternal, text);
@@ -107,7 +107,7 @@ Gpu::Gpu(int number) : number_(number) {
     const cudaError_t status = cudaGetLastError();
     if (status == cudaErrorMemoryAllocation) check_cuda(status, "preparing the GPU");
     throw Error(Error::Kind::kUsage,
-                fmt::format("{} cannot be used: {}; --device cpu does without it",
+                fmt::format("{} cannot be used: {}; device cpu does without it",
                             Device{number}.text(), driver_text(status)));
   }
   processors_ = attribute(cudaDevAttrMultiProcessorCount, number);
