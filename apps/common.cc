@@ -272,6 +272,12 @@ void check_paper(const CLI::App& command) {
   }
 }
 
+Device DeviceOption::chosen() const {
+  const Device device = Device::parse(word_);
+  if (word_ != "auto") Compute(1, device).gpu();  // who names one is told now that it does not work
+  return device;
+}
+
 void DeviceOption::add_to(CLI::App& command) {
   command
       .add_option("--device", word_,

@@ -107,7 +107,7 @@ class DeviceOption {
  public:
   void add_to(CLI::App& command);
   /// Throws Error (kUsage) for a GPU that is not there.
-  Device chosen() const { return Device::parse(word_); }
+  Device chosen() const;
 
  private:
   std::string word_ = "auto";

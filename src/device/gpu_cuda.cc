@@ -106,6 +106,12 @@ Gpu::Gpu(int number) : number_(number) {
   if (cudaSetDevice(number) != cudaSuccess || cudaFree(nullptr) != cudaSuccess) {
     const cudaError_t status = cudaGetLastError();
     if (status == cudaErrorMemoryAllocation) check_cuda(status, "preparing the GPU");
+    if (status == cudaErrorDevicesUnavailable) {
+      throw GpuError(Error::Kind::kUsage,
+                     fmt::format("{} cannot be used: another process has it for itself; device cpu "
+                                 "does without it",
+                                 Device{number}.text()));
+    }
     throw Error(Error::Kind::kUsage,
                 fmt::format("{} cannot be used: {}; device cpu does without it",
                             Device{number}.text(), driver_text(status)));

@@ -48,7 +48,11 @@ bool is_own_host(std::string_view host) {
 }  // namespace
 
 Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store)
-    : options_(options), live_(live), store_(store), routes_(routes(options.http.body)) {
+    : options_(options),
+      live_(live),
+      store_(store),
+      routes_(routes(options.http.body)),
+      alone_(1, options.device) {
   if (options.rate > 0) rate_.emplace(options.rate, std::max(1.0, 2 * options.rate));
   store_.learned_up_to(images_in(*live_.memory()));
   store_.pass_over(live_.last_inspection());
@@ -71,6 +75,7 @@ Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store)
     for (const GpuInfo& gpu : find_gpus().all) {
       if (gpu.device == options.device) gpu_ = gpu;
     }
+    if (gpu_ && options.note) options.note("inspects and learns on " + gpu_->text());
   }
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   Executor::Options how;

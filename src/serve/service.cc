@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "contcore/error.h"
+#include "device/gpu.h"
 #include "serve/api.h"
 #include "serve/http_listen.h"
 #include "serve/watch.h"
@@ -35,7 +36,11 @@ ServiceOptions checked(ServiceOptions options) {
 
 LiveMemory open_memory(const ServiceOptions& options) {
   Compute compute(0, options.device);
-  compute.gpu();  // one that cannot be used is to be told now, not to every client
+  try {
+    compute.gpu();  // one that is not there is to be told now, not to every client
+  } catch (const GpuError&) {
+    // Others have it now; what it cannot do then the processor does.
+  }
   return {options.memory, compute};
 }
 
