@@ -177,8 +177,8 @@ Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<st
   };
   Replayed result;
   OneEach each(compute);
-  Compute alone(1,
-                compute.device());  // for taking them, while the crew is at work on the next ones
+  // They are taken while the crew is at work on the next ones.
+  Compute alone(1, compute.device());
   run_in_order<Read>(
       compute, records.size(), compute.threads().count(),
       [&](std::size_t i, std::size_t worker) {
