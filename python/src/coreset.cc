@@ -171,7 +171,7 @@ void bind_coreset(py::module_& module) {
         return to_numpy(std::vector<std::int64_t>(reservoir.held()));
       });
   py::class_<Index>(module, "NearestIndex")
-      .def(py::init<const py::buffer&, std::size_t>())
+      .def(py::init<const py::buffer&, const Where&>())
       .def("size", &Index::size)
       .def("dimension", &Index::dimension)
       .def("add", &Index::add)
