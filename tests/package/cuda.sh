@@ -34,7 +34,7 @@ export XDG_CACHE_HOME=$work/cache CONTCORE_CACHE=$work/cache
 seen() {  # DEVICE: learns and inspects on it, and says what was seen
   "$command" learn "$work/$1.ccm" "$work/good" --task part --backbone builtin --resize 64 --device "$1" >"$work/log" 2>&1 ||
     fail "learn --device $1: $(cat "$work/log")"
-  "$command" inspect "$work/$1.ccm" "$work/camera" --json --device "$1" | sed 's/"\(milli\)\?seconds":[^,}]*//g'
+  "$command" inspect "$work/$1.ccm" "$work/camera" --json --device "$1" 2>"$work/log" | sed 's/"\(milli\)\?seconds":[^,}]*//g'
 }
 on_cpu=$(seen cpu)
 [ -n "$on_cpu" ] || fail "inspect says nothing"
