@@ -23,7 +23,7 @@ struct BoundCommand {
 
 void run(BoundCommand& command) {
   command.data.open();
-  Compute compute(command.common.threads);
+  Compute compute = command.common.compute();
   std::vector<Bound> bounds;
   {
     ProgressLine progress("measuring the bound");
@@ -66,7 +66,7 @@ struct CompareCommand {
 
 void run(CompareCommand& command) {
   command.data.open();
-  Compute compute(command.common.threads);
+  Compute compute = command.common.compute();
   const auto with = [&](const std::string& method) {
     Setting setting = command.setting;
     setting.method = method;

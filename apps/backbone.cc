@@ -248,7 +248,7 @@ void run_bench(const BackboneCommand& command) {
   const Backbone backbone(resolve_backbone(command.file), command.layers);
   const BackboneInfo info = backbone.info(size.height, size.width);
   const std::optional<Backbone> eight_bit = other_form(command);
-  Compute compute(command.common.threads);
+  Compute compute = command.common.compute();
   const std::size_t threads = compute.threads().count();
   const Timing timing = measure(backbone, size, command.runs, compute);
   Timing bytes;
@@ -260,6 +260,7 @@ void run_bench(const BackboneCommand& command) {
     object["height"] = size.height;
     object["width"] = size.width;
     object["threads"] = threads;
+    object["device"] = compute.device().text();
     object["best_ms"] = timing.best * 1e3;
     object["median_ms"] = timing.median * 1e3;
     object["first_ms"] = timing.first * 1e3;
@@ -278,7 +279,8 @@ void run_bench(const BackboneCommand& command) {
       "{:.2f} ms an image of {} x {} at best, {:.2f} ms in the median of {}, on {}\n"
       "{:.1f} GFLOP/s; the first image of a size takes {:.0f} ms\n",
       timing.best * 1e3, size.height, size.width, timing.median * 1e3, counted(command.runs, "run"),
-      counted(threads, "thread"), info.gflops / timing.best, timing.first * 1e3);
+      compute.device().is_cpu() ? counted(threads, "thread") : compute.device().text(),
+      info.gflops / timing.best, timing.first * 1e3);
   if (eight_bit) {
     text +=
         fmt::format("in 8 bits {:.2f} ms at best, {:.2f} ms in the median: {:.1f} times as fast\n",
@@ -464,7 +466,7 @@ void add_backbone(CLI::App& app) {
                    "Layers to compare with float (default: layer2,layer3, or all outputs)")
       ->delimiter(',')
       ->type_name("A,B");
-  command->common.add_to(*quantize);
+  command->common.add_processor_to(*quantize);
   quantize->footer(kFooter);
   quantize->callback([command] { run_quantize(*command); });
 }

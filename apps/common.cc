@@ -112,9 +112,10 @@ void note_lessons(std::size_t lessons) {
                    counted(lessons, "lesson"), lessons == 1 ? "was" : "were"));
 }
 
-Detector open_detector(const std::string& memory, const std::string& backbone) {
+Detector open_detector(const std::string& memory, const std::string& backbone,
+                       const Device& device) {
   std::size_t lessons = 0;
-  Detector detector = Detector::open(memory, backbone, &lessons);
+  Detector detector = Detector::open(memory, backbone, &lessons, device);
   note_lessons(lessons);
   return detector;
 }
@@ -271,7 +272,26 @@ void check_paper(const CLI::App& command) {
   }
 }
 
+Device DeviceOption::chosen() const {
+  const Device device = Device::parse(word_);
+  if (word_ != "auto") Compute(1, device).gpu();  // who names one is told now that it does not work
+  return device;
+}
+
+void DeviceOption::add_to(CLI::App& command) {
+  command
+      .add_option("--device", word_,
+                  "What computes: auto (a GPU where one can be used), cpu, cuda, cuda:1 and so on "
+                  "(default: auto)")
+      ->type_name("DEVICE");
+}
+
 void CommonOptions::add_to(CLI::App& command) {
+  device.add_to(command);
+  add_processor_to(command);
+}
+
+void CommonOptions::add_processor_to(CLI::App& command) {
   command.add_option("--threads", threads, "Threads to use (default: one for each core)")
       ->check(CLI::Range(0, 1024))
       ->type_name("T");

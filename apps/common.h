@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "contcore/compute.h"
 #include "contcore/detector.h"
 #include "contcore/memory.h"
 #include "contcore/vectors.h"
@@ -52,7 +53,8 @@ void check_writable(const std::string& path);
 
 /// A memory with its backbone, as Detector::open gives it; says so when lessons that a service was
 /// taught were taken from its journal.
-Detector open_detector(const std::string& memory, const std::string& backbone);
+Detector open_detector(const std::string& memory, const std::string& backbone,
+                       const Device& device);
 
 /// Says how many lessons that a service was taught were taken from its journal, if any.
 void note_lessons(std::size_t lessons);
@@ -100,12 +102,28 @@ CLI::Validator size_text();
 /// Throws Error (kUsage) if --paper stands beside an option that it sets.
 void check_paper(const CLI::App& command);
 
+/// --device: what computes, the same answers coming of each.
+class DeviceOption {
+ public:
+  void add_to(CLI::App& command);
+  /// Throws Error (kUsage) for a GPU that is not there.
+  Device chosen() const;
+
+ private:
+  std::string word_ = "auto";
+};
+
 /// Options of every subcommand that computes.
 struct CommonOptions {
   std::size_t threads = 0;
+  DeviceOption device;
   bool json = false;
 
   void add_to(CLI::App& command);
+  /// The same but for the device, of what is done on the processor.
+  void add_processor_to(CLI::App& command);
+  /// What is to compute. Throws as DeviceOption::chosen.
+  Compute compute() const { return Compute(threads, device.chosen()); }
 };
 
 /// The files a command writes. They appear when all is computed, all of them or none: what was

@@ -15,7 +15,9 @@
 
 #include "commands.h"
 #include "common.h"
+#include "contcore/device.h"
 #include "contcore/error.h"
+#include "devices.h"
 #include "suggest.h"
 
 #ifndef CONTCORE_VERSION
@@ -135,9 +137,22 @@ void add_help(CLI::App& app) {
   });
 }
 
+// What took longer than with a GPU that can do it.
+void note_gpu() {
+  const std::string failure = contcore::gpu_failure();
+  if (!failure.empty()) {
+    note("the processor went on without the GPU: " + failure);
+  } else if (const std::size_t times = contcore::gpu_fallbacks(); times > 0) {
+    note(fmt::format("the GPU had not the memory for {} of work, which the processor did",
+                     contcore::app::counted(times, "piece")));
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app("Visual anomaly detection that keeps learning in a fixed memory", "contcore");
-  app.set_version_flag("-V,--version", CONTCORE_VERSION, "Print the version and exit");
+  app.set_version_flag(
+      "-V,--version", [] { return CONTCORE_VERSION "\ndevices: " + contcore::app::devices_text(); },
+      "Print the version, and what there is to compute on, and exit");
   app.require_subcommand(1);
   contcore::app::add_learn(app);
   contcore::app::add_inspect(app);
@@ -165,6 +180,7 @@ int run(int argc, char** argv) {
       "Exit codes: 0 done, 1 internal error, 2 usage, 3 bad input, 4 damaged file, 130 stopped\n");
   try {
     app.parse(argc, argv);
+    note_gpu();
     return 0;
   } catch (const CLI::ParseError& error) {
     return report_parsing(app, error);

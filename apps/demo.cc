@@ -42,6 +42,7 @@ struct DemoCommand {
   std::string report = "demo-report";
   std::string backbone;
   std::size_t threads = 0;
+  DeviceOption device;
 };
 
 // What one product's test images gave. An image that is not called good is stopped.
@@ -264,7 +265,7 @@ std::string own_name() {
 
 void run(const DemoCommand& command) {
   const Stopwatch watch;
-  Compute compute(command.threads);
+  Compute compute(command.threads, command.device.chosen());
   DetectorOptions options;
   options.backbone = command.backbone;
   options.capacity = kCapacity;
@@ -342,6 +343,7 @@ void add_demo(CLI::App& app) {
   sub->add_option("--threads", command->threads, "Threads to use (default: one for each core)")
       ->check(CLI::Range(0, 1024))
       ->type_name("T");
+  command->device.add_to(*sub);
   sub->footer(kFooter);
   sub->callback([command] { run(*command); });
 }

@@ -255,7 +255,7 @@ void run(EvaluateCommand& command) {
       command.orders.empty() ? std::vector<std::string>{""} : command.orders;
   const std::size_t total = settings.size() * backbones.size() * orders.size();
 
-  Compute compute(command.common.threads);
+  Compute compute = command.common.compute();
   std::vector<RunResult> results;
   std::size_t from_cache = 0;
   for (const std::string& backbone : backbones) {

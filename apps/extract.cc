@@ -90,7 +90,7 @@ void run(const ExtractCommand& command) {
   outputs.plan("--out", command.out);
   outputs.plan("--index", command.index);
   const Extractor extractor(options);
-  Compute compute(command.common.threads);
+  Compute compute = command.common.compute();
   ExtractReport report;
   outputs.write(command.out, [&](const std::string& path) {
     ProgressLine progress(fmt::format("extracting {}", counted(files.size(), "image")));

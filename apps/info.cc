@@ -16,6 +16,7 @@
 #include "contcore/memory.h"
 #include "contcore/score.h"
 #include "contcore/verdict.h"
+#include "devices.h"
 #include "memory/memory_file.h"
 
 namespace contcore::app {
@@ -63,7 +64,8 @@ std::string as_json(const InfoCommand& command, const Memory& memory, std::size_
                            {"q", memory.consolidation().q},
                            {"certificate", finite(certificate_of(memory))},
                            {"source", memory.source},
-                           {"journal", lessons}};
+                           {"journal", lessons},
+                           {"devices", devices_json()}};
   object["tasks"] = nlohmann::json::array();
   const std::vector<TaskState> states = memory.states();
   for (std::size_t t = 0; t < states.size(); ++t) {
@@ -174,6 +176,7 @@ std::string as_text(const InfoCommand& command, const Memory& memory, std::size_
                     counted(lessons, "lesson"), lessons == 1 ? "is" : "are");
   }
   const std::vector<TaskState> states = memory.states();
+  text += fmt::format("devices      {}\n", devices_text());
   text += fmt::format("certificate  {}\n\n", why_certificate(memory, states));
   std::size_t width = 4;
   for (const TaskRecord& task : memory.tasks()) {

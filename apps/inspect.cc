@@ -248,8 +248,8 @@ void run(const InspectCommand& command) {
   const std::vector<std::string> maps = command.maps.empty()
                                             ? std::vector<std::string>(files.size())
                                             : map_places(command.maps, files);
-  Detector detector = open_detector(command.memory, command.backbone);
-  Compute compute(command.common.threads);
+  Compute compute = command.common.compute();
+  Detector detector = open_detector(command.memory, command.backbone, compute.device());
   if (command.use != 0) use_fewer(detector, command, compute);
   Count count;
   std::size_t done = 0;
@@ -313,7 +313,7 @@ void add_inspect(CLI::App& app) {
     sort_positionals(*sub, command->server, command->memory, command->images);
     if (command->server.empty()) return run(*command);
     refuse_local_options(*sub, {"--heatmaps", "--maps", "--false-alarms", "--strangers", "--use",
-                                "--backbone", "--threads"});
+                                "--backbone", "--threads", "--device"});
     run_remote(*command);
   });
 }

@@ -174,10 +174,11 @@ void run(LearnCommand& command) {
   const std::vector<Remark>& found = chosen.remarks;
   note_remarks(found, files);
   if (command.options.strict) refuse_if_any(found);
+  Compute compute = command.common.compute();
   std::size_t lessons = 0;
   Detector detector = Detector::open_to_learn(
       command.memory, [&] { return command.settings.options(); }, command.settings.backbone(),
-      &lessons, command.kept.limits());
+      &lessons, command.kept.limits(), compute.device());
   note_lessons(lessons);
   note_remark(detector);
   if (detector.is_new()) {
@@ -187,7 +188,6 @@ void run(LearnCommand& command) {
     command.settings.check(detector.memory(), command.memory);
   }
 
-  Compute compute(command.common.threads);
   const Stopwatch watch;
   const PeakMemory peak;
   LearnReport report;
@@ -281,9 +281,9 @@ void add_learn(CLI::App& app) {
       throw Error(Error::Kind::kUsage, "--masks are of defects; give --defects too");
     }
     if (command->server.empty()) return run(*command);
-    std::vector<std::string> local = {"--ratio",    "--hold-out",     "--memory-limit",
-                                      "--threads",  "--defects",      "--masks",
-                                      "--versions", "--versions-size"};
+    std::vector<std::string> local = {"--ratio",    "--hold-out",      "--memory-limit",
+                                      "--threads",  "--defects",       "--masks",
+                                      "--versions", "--versions-size", "--device"};
     local.insert(local.end(), MemorySettings::names().begin(), MemorySettings::names().end());
     refuse_local_options(*sub, local);
     run_remote(*command);

@@ -75,12 +75,13 @@ void learn_defects(const DefectsCommand& command) {
         Error::Kind::kInput,
         fmt::format("{}: there is no such memory; learn good images first", command.memory));
   }
+  Compute compute = command.common.compute();
   std::size_t lessons = 0;
   Detector detector = Detector::open_to_learn(
-      command.memory, [] { return DetectorOptions{}; }, command.backbone, &lessons, command.kept);
+      command.memory, [] { return DetectorOptions{}; }, command.backbone, &lessons, command.kept,
+      compute.device());
   note_lessons(lessons);
   note_remark(detector);
-  Compute compute(command.common.threads);
   LearnReport report;
   {
     ProgressLine progress(fmt::format("learning {} of defects", counted(files.size(), "image")));

@@ -38,13 +38,13 @@ struct Listed {
 };
 
 Detector open_to_change(const std::string& memory, const std::string& backbone,
-                        const KeptVersions& kept) {
+                        const KeptVersions& kept, const Device& device = {}) {
   if (!MemoryFile(memory).exists()) {
     throw Error(Error::Kind::kInput, fmt::format("{}: there is no such memory", memory));
   }
   std::size_t lessons = 0;
   Detector detector = Detector::open_to_learn(
-      memory, [] { return DetectorOptions(); }, backbone, &lessons, kept.limits());
+      memory, [] { return DetectorOptions(); }, backbone, &lessons, kept.limits(), device);
   note_lessons(lessons);
   note_remark(detector);
   return detector;
@@ -138,8 +138,9 @@ void forget(ForgetCommand& command) {
     throw Error(Error::Kind::kUsage,
                 "say what to forget: --lesson N (contcore lessons lists them) or --task NAME");
   }
-  Detector detector = open_to_change(command.memory, command.backbone, command.kept);
-  Compute compute(command.common.threads);
+  Compute compute = command.common.compute();
+  Detector detector =
+      open_to_change(command.memory, command.backbone, command.kept, compute.device());
   Forgotten done;
   {
     ProgressLine progress("taking back");

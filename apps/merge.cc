@@ -46,8 +46,9 @@ void run(const MergeCommand& command) {
   if (command.memories.size() < 2) {
     throw Error(Error::Kind::kUsage, "name the new memory and at least two to merge");
   }
-  OutputMemory output(command.out, command.force, command.memories, command.backbone);
-  Compute compute(command.common.threads);
+  Compute compute = command.common.compute();
+  OutputMemory output(command.out, command.force, command.memories, command.backbone,
+                      compute.device());
   std::vector<Memory>& parts = output.memories;
   std::size_t capacity = command.capacity;
   if (capacity == 0) {

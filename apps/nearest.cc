@@ -63,6 +63,7 @@ struct Summary {
   std::size_t memory = 0;
   std::size_t dimension = 0;
   std::size_t threads = 0;
+  std::string device;
   double seconds = 0;
   double largest = 0;
   double mean = 0;
@@ -76,6 +77,7 @@ std::string as_json(const Summary& summary, const NearestResult& result) {
   object["k"] = result.k;
   object["seconds"] = summary.seconds;
   object["threads"] = summary.threads;
+  object["device"] = summary.device;
   object["max_distance"] = summary.largest;
   object["mean_distance"] = summary.mean;
   object["exact"] = result.exact;
@@ -121,7 +123,7 @@ void run(const NearestCommand& command) {
   check_kinds(command, memory.view().scalar, queries.view().scalar);
   check_k(command.k, memory.view().rows, queries.view().rows);
 
-  Compute compute(command.common.threads);
+  Compute compute = command.common.compute();
   const Stopwatch watch;
   NearestResult result;
   {
@@ -136,6 +138,7 @@ void run(const NearestCommand& command) {
   summary.memory = memory.view().rows;
   summary.dimension = memory.view().cols;
   summary.threads = compute.threads().count();
+  summary.device = compute.device().text();
   const auto& distances = result.distances;
   summary.largest = static_cast<double>(*std::max_element(distances.begin(), distances.end()));
   summary.mean = std::accumulate(distances.begin(), distances.end(), 0.0) /

@@ -12,7 +12,8 @@
 namespace contcore::app {
 
 OutputMemory::OutputMemory(const std::string& path, bool force,
-                           const std::vector<std::string>& inputs, const std::string& backbone) {
+                           const std::vector<std::string>& inputs, const std::string& backbone,
+                           const Device& device) {
   check_writable(path);
   std::error_code ignored;
   if (!force && std::filesystem::exists(path, ignored)) {
@@ -29,8 +30,9 @@ OutputMemory::OutputMemory(const std::string& path, bool force,
       is_input = true;
       applied_ = saved.applied;
     }
-    memories.push_back(saved.records.empty() ? std::move(saved.memory)
-                                             : open_detector(input, backbone).memory().copy());
+    memories.push_back(saved.records.empty()
+                           ? std::move(saved.memory)
+                           : open_detector(input, backbone, device).memory().copy());
   }
   if (is_input || !file_->exists()) return;
   const SavedMemory replaced = open_saved(file_->path());

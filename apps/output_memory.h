@@ -18,7 +18,7 @@ class OutputMemory {
   /// taught what is in its journal alone, unless it is among the inputs; and as MemoryFile and
   /// open_detector. Leaves nothing behind then.
   OutputMemory(const std::string& path, bool force, const std::vector<std::string>& inputs,
-               const std::string& backbone);
+               const std::string& backbone, const Device& device);
 
   std::vector<Memory> memories;  ///< the inputs, in their order
 

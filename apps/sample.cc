@@ -159,6 +159,7 @@ struct Summary {
   std::size_t dimension = 0;
   std::size_t base_rows = 0;
   std::size_t threads = 0;
+  std::string device;
   double seconds = 0;
 };
 
@@ -179,6 +180,7 @@ std::string as_json(const SampleCommand& command, const Summary& summary,
   object["covering_radius"] = static_cast<double>(result.covering_radius);
   object["seconds"] = summary.seconds;
   object["threads"] = summary.threads;
+  object["device"] = summary.device;
   object["stages"] = nlohmann::json::array();
   for (const auto& stage : result.stages) {
     object["stages"].push_back({{"stage", stage.name}, {"settled", stage.settled}});
@@ -218,8 +220,9 @@ void run(const SampleCommand& command) {
   const std::size_t wanted = picks_wanted(command, summary.rows);
   const GreedyOptions options = greedy_options(command, wanted, summary.rows);
 
-  Compute compute(command.common.threads);
+  Compute compute = command.common.compute();
   summary.threads = compute.threads().count();
+  summary.device = compute.device().text();
   const Stopwatch watch;
   GreedyResult result = pick(command, points.view(), base.view(), options, compute);
   summary.seconds = watch.seconds();

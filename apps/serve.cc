@@ -40,6 +40,7 @@ struct ServeCommand {
   std::string shifts = "06:00,14:00,22:00";
   MemorySettings settings;
   KeptVersions kept;
+  DeviceOption device;
 };
 
 void check_station_option(const ServiceOptions& options) {
@@ -56,6 +57,7 @@ void prepare(ServeCommand& command) {
   options.http.bodies = std::max(options.http.bodies, 2 * options.http.body);
   options.retention.image_bytes = parse_size(command.keep_images);
   options.shifts = parse_shifts(command.shifts);
+  options.device = command.device.chosen();
   check_station_option(options);
   options.memory.backbone = command.settings.backbone();
   options.memory.kept = command.kept.limits();
@@ -147,6 +149,7 @@ void add_serve(CLI::App& app) {
                   "Images inspected at once (default: one for each core)")
       ->check(CLI::Range(std::size_t{0}, std::size_t{1024}))
       ->type_name("T");
+  command->device.add_to(*sub);
   command->settings.add_to(*sub);
   command->kept.add_to(*sub);
   sub->footer(kFooter);

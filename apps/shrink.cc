@@ -75,10 +75,11 @@ std::string as_json(const Memory& memory, const Memory& smaller,
 }
 
 void run(const ShrinkCommand& command) {
-  OutputMemory output(command.out, command.force, {command.memory}, command.backbone);
+  Compute compute = command.common.compute();
+  OutputMemory output(command.out, command.force, {command.memory}, command.backbone,
+                      compute.device());
   const Memory& memory = output.memories[0];
   const std::size_t count = wanted(command, memory);
-  Compute compute(command.common.threads);
   const Memory smaller = memory.shrink(count, compute);
   stop_if_asked();
   const auto tasks = fewer_vectors(memory, smaller, command.false_alarms, "", compute);

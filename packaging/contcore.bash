@@ -38,53 +38,53 @@ _contcore() {
       commands="learn inspect info merge shrink lessons forget versions rename evaluate analyze backbone extract sample nearest serve demo help"
       options="-h --help -V --version" ;;
     "learn")
-      options="-h --help --server --task --online --ratio --defects --masks --review --strict --memory-limit --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size --threads --json" ;;
+      options="-h --help --server --task --online --ratio --defects --masks --review --strict --memory-limit --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size --device --threads --json" ;;
     "inspect")
-      options="-h --help --server --heatmaps --maps --task --false-alarms --strangers --use --backbone --threads --json" ;;
+      options="-h --help --server --heatmaps --maps --task --false-alarms --strangers --use --backbone --device --threads --json" ;;
     "info")
       options="-h --help --false-alarms --json" ;;
     "merge")
-      options="-h --help --capacity --backbone --force --threads --json" ;;
+      options="-h --help --capacity --backbone --force --device --threads --json" ;;
     "shrink")
-      options="-h --help --memory --capacity --false-alarms --backbone --force --threads --json" ;;
+      options="-h --help --memory --capacity --false-alarms --backbone --force --device --threads --json" ;;
     "lessons")
       options="-h --help --json" ;;
     "forget")
-      options="-h --help --lesson --task --exact --backbone --versions --versions-size --threads --json" ;;
+      options="-h --help --lesson --task --exact --backbone --versions --versions-size --device --threads --json" ;;
     "versions")
       options="-h --help --restore --compare --backbone --versions --versions-size --json" ;;
     "rename")
       options="-h --help --backbone --versions --versions-size" ;;
     "evaluate")
-      options="-h --help --layout --classes --backbone --layers --resize --crop --precision --dimension --score --cache --cache-limit --no-cache --schedule --order --method --consolidate --online -m --capacity --memory --paper --ratio --q --seeds --sweep --fresh --report --threads --json" ;;
+      options="-h --help --layout --classes --backbone --layers --resize --crop --precision --dimension --score --cache --cache-limit --no-cache --schedule --order --method --consolidate --online -m --capacity --memory --paper --ratio --q --seeds --sweep --fresh --report --device --threads --json" ;;
     "analyze")
       commands="bound compare"
       options="-h --help" ;;
     "analyze bound")
-      options="-h --help --layout --classes --backbone --layers --resize --crop --precision --dimension --score --cache --cache-limit --no-cache --images --per-task --tasks --ratio --q --threads --json" ;;
+      options="-h --help --layout --classes --backbone --layers --resize --crop --precision --dimension --score --cache --cache-limit --no-cache --images --per-task --tasks --ratio --q --device --threads --json" ;;
     "analyze compare")
-      options="-h --help --layout --classes --backbone --layers --resize --crop --precision --dimension --score --cache --cache-limit --no-cache --schedule --method --reference -m --capacity --ratio --q --seed --threads --json" ;;
+      options="-h --help --layout --classes --backbone --layers --resize --crop --precision --dimension --score --cache --cache-limit --no-cache --schedule --method --reference -m --capacity --ratio --q --seed --device --threads --json" ;;
     "backbone")
       commands="info bench fetch quantize"
       options="-h --help" ;;
     "backbone info")
       options="-h --help --layers --size --all --json" ;;
     "backbone bench")
-      options="-h --help --layers --size --runs --threads --json" ;;
+      options="-h --help --layers --size --runs --device --threads --json" ;;
     "backbone fetch")
       options="-h --help --out --json" ;;
     "backbone quantize")
       options="-h --help --images --out --layers --threads --json" ;;
     "extract")
-      options="-h --help --out --index --strict --backbone --layers --precision --dimension --resize --crop --threads --json" ;;
+      options="-h --help --out --index --strict --backbone --layers --precision --dimension --resize --crop --device --threads --json" ;;
     "sample")
-      options="-h --help --count --ratio --base --method --start --seed --memory-limit --out --radii --threads --json" ;;
+      options="-h --help --count --ratio --base --method --start --seed --memory-limit --out --radii --device --threads --json" ;;
     "nearest")
-      options="-h --help --k --out --indices --threads --json" ;;
+      options="-h --help --k --out --indices --device --threads --json" ;;
     "serve")
-      options="-h --help --address --port --tokens --watch --station --shifts --false-alarms --strangers --queue --rate --max-body --keep-inspections --keep-images --threads --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size" ;;
+      options="-h --help --address --port --tokens --watch --station --shifts --false-alarms --strangers --queue --rate --max-body --keep-inspections --keep-images --threads --device --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size" ;;
     "demo")
-      options="-h --help --report --backbone --threads" ;;
+      options="-h --help --report --backbone --threads --device" ;;
     "help")
       commands="learn inspect info merge shrink lessons forget versions rename evaluate analyze backbone extract sample nearest serve demo help"
       options="-h --help" ;;
@@ -138,6 +138,9 @@ _contcore() {
       return 0 ;;
     "learn --versions-size")
       return 0 ;;
+    "learn --device")
+      mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda" -- "$word")
+      return 0 ;;
     "learn --threads")
       return 0 ;;
     "inspect --server")
@@ -162,6 +165,9 @@ _contcore() {
       compopt -o filenames 2>/dev/null
       mapfile -t COMPREPLY < <(compgen -W "resnet50 builtin" -- "$word"; compgen -f -- "$word")
       return 0 ;;
+    "inspect --device")
+      mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda" -- "$word")
+      return 0 ;;
     "inspect --threads")
       return 0 ;;
     "info --false-alarms")
@@ -171,6 +177,9 @@ _contcore() {
     "merge --backbone")
       compopt -o filenames 2>/dev/null
       mapfile -t COMPREPLY < <(compgen -W "resnet50 builtin" -- "$word"; compgen -f -- "$word")
+      return 0 ;;
+    "merge --device")
+      mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda" -- "$word")
       return 0 ;;
     "merge --threads")
       return 0 ;;
@@ -183,6 +192,9 @@ _contcore() {
     "shrink --backbone")
       compopt -o filenames 2>/dev/null
       mapfile -t COMPREPLY < <(compgen -W "resnet50 builtin" -- "$word"; compgen -f -- "$word")
+      return 0 ;;
+    "shrink --device")
+      mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda" -- "$word")
       return 0 ;;
     "shrink --threads")
       return 0 ;;
@@ -197,6 +209,9 @@ _contcore() {
     "forget --versions")
       return 0 ;;
     "forget --versions-size")
+      return 0 ;;
+    "forget --device")
+      mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda" -- "$word")
       return 0 ;;
     "forget --threads")
       return 0 ;;
@@ -273,6 +288,9 @@ _contcore() {
       compopt -o filenames 2>/dev/null
       mapfile -t COMPREPLY < <(compgen -d -- "$word")
       return 0 ;;
+    "evaluate --device")
+      mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda" -- "$word")
+      return 0 ;;
     "evaluate --threads")
       return 0 ;;
     "analyze bound --layout")
@@ -312,6 +330,9 @@ _contcore() {
     "analyze bound --ratio")
       return 0 ;;
     "analyze bound --q")
+      return 0 ;;
+    "analyze bound --device")
+      mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda" -- "$word")
       return 0 ;;
     "analyze bound --threads")
       return 0 ;;
@@ -357,6 +378,9 @@ _contcore() {
       return 0 ;;
     "analyze compare --seed")
       return 0 ;;
+    "analyze compare --device")
+      mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda" -- "$word")
+      return 0 ;;
     "analyze compare --threads")
       return 0 ;;
     "backbone info --layers")
@@ -368,6 +392,9 @@ _contcore() {
     "backbone bench --size")
       return 0 ;;
     "backbone bench --runs")
+      return 0 ;;
+    "backbone bench --device")
+      mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda" -- "$word")
       return 0 ;;
     "backbone bench --threads")
       return 0 ;;
@@ -410,6 +437,9 @@ _contcore() {
       return 0 ;;
     "extract --crop")
       return 0 ;;
+    "extract --device")
+      mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda" -- "$word")
+      return 0 ;;
     "extract --threads")
       return 0 ;;
     "sample --count")
@@ -437,6 +467,9 @@ _contcore() {
       compopt -o filenames 2>/dev/null
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return 0 ;;
+    "sample --device")
+      mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda" -- "$word")
+      return 0 ;;
     "sample --threads")
       return 0 ;;
     "nearest --k")
@@ -448,6 +481,9 @@ _contcore() {
     "nearest --indices")
       compopt -o filenames 2>/dev/null
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
+      return 0 ;;
+    "nearest --device")
+      mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda" -- "$word")
       return 0 ;;
     "nearest --threads")
       return 0 ;;
@@ -482,6 +518,9 @@ _contcore() {
     "serve --keep-images")
       return 0 ;;
     "serve --threads")
+      return 0 ;;
+    "serve --device")
+      mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda" -- "$word")
       return 0 ;;
     "serve --backbone")
       compopt -o filenames 2>/dev/null
@@ -523,6 +562,9 @@ _contcore() {
       mapfile -t COMPREPLY < <(compgen -W "resnet50 builtin" -- "$word"; compgen -f -- "$word")
       return 0 ;;
     "demo --threads")
+      return 0 ;;
+    "demo --device")
+      mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda" -- "$word")
       return 0 ;;
   esac
   if [[ $word == -* ]]; then

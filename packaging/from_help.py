@@ -16,6 +16,7 @@ REMEDY = "run packaging/from_help.py on the command that was built"
 OPTION = re.compile(r"^  (-\S+?(?:,-\S+?)*)(?: (\S.*?))?(?:  +(\S.*))?$")
 NAME = re.compile(r"^  ([a-z]\S*)(?:  +(\S.*))?$")
 BACKBONES = ["resnet50", "builtin"]
+DEVICES = ["auto", "cpu", "cuda"]
 
 
 class Option:
@@ -26,6 +27,8 @@ class Option:
         self.words = words.group(1).split(",") if words else []
         if "--backbone" in names:
             self.words = BACKBONES
+        if "--device" in names:
+            self.words = DEVICES
 
     def kind(self):
         """What completes its value: nothing, words, folders or files."""

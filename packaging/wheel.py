@@ -84,7 +84,7 @@ def check(package: Path, version: str) -> None:
     here = f"import sys; sys.path[0] = {str(package.parent)!r}"
     ask = "import contcore; print(contcore.__version__)"
     extension = run(sys.executable, "-c", f"{here}; {ask}").strip()
-    command = run(package / "bin/contcore", "--version").strip()
+    command = run(package / "bin/contcore", "--version").splitlines()[0]
     if {extension, command} != {version}:
         fail(f"the extension is {extension}, the command {command}, not {version}: make python")
 

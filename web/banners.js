@@ -16,13 +16,13 @@ function showLink() {
 function showStatus() {
   const { status, error } = state;
   if (!status) return;
-  const { memory, learning, queue } = status;
+  const { memory, learning, queue, device } = status;
   if (!error) put("link-text", learning.state === "learning" ? "Learning" : queue.waiting ? `${queue.waiting} waiting` : "Connected");
   $("stopped").hidden = learning.state !== "stopped";
   put("stopped", `Learning is stopped (${learning.reason}). Inspection goes on.`);
   $("unkept").hidden = !status.unkept;
   put("unkept", `Inspections are not kept (${status.unkept}). Inspection goes on.`);
-  put("about", `contcore ${status.version}, role ${status.role}. ${memory.backbone}. ${count(status.inspections, "inspection")}.`);
+  put("about", `contcore ${status.version}, role ${status.role}. ${memory.backbone}. ${device?.gpu ? `On ${device.name} (${device.gpu}). ` : ""}${count(status.inspections, "inspection")}.`);
   $("sign-out").hidden = !token.get();
   showWarnings(status.warnings ?? []);
 }

@@ -22,10 +22,11 @@ class Compute {
   Compute& operator=(const Compute&) = delete;
 
   Threads& threads() { return threads_; }
-  const Device& device() const { return device_; }
+  /// Where the work is done: the device named, or the processor since a GPU failed.
+  Device device() const;
 
   /// The GPU to be used beside the threads, taken when it is first asked for; nullptr: the
-  /// processor does it all. Throws Error (kUsage) if it cannot be used.
+  /// processor does it all. Throws Error (kUsage) if it cannot be used, GpuMemoryError.
   Gpu* gpu();
 
  private:

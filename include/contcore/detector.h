@@ -80,9 +80,9 @@ class Detector {
   /// A memory from its file, to inspect with, and the backbone it was learned with: the one it
   /// names, or the file `backbone` if given. Throws Error (kInput) if that is another one. What a
   /// service was taught since it last saved (MEMORY.journal) is taken up as well; `lessons` says
-  /// how many that were.
+  /// how many that were; that is done on the device.
   static Detector open(const std::string& memory, const std::string& backbone = "",
-                       std::size_t* lessons = nullptr);
+                       std::size_t* lessons = nullptr, const Device& device = {});
 
   /// The same, to learn; or a new one where there is no such file: then `of_new` is asked for its
   /// options. Nobody else can write the file as long as this detector is there: throws Error
@@ -92,7 +92,7 @@ class Detector {
   static Detector open_to_learn(const std::string& memory,
                                 const std::function<DetectorOptions()>& of_new,
                                 const std::string& backbone = "", std::size_t* lessons = nullptr,
-                                const HistoryLimits& kept = {});
+                                const HistoryLimits& kept = {}, const Device& device = {});
   ~Detector();
   Detector(Detector&&) noexcept;
   Detector& operator=(Detector&&) noexcept;
@@ -179,7 +179,8 @@ class Detector {
   void inspect_images(const class ImageList& images, const InspectOptions& options,
                       Compute& compute, const std::function<bool(Inspected&)>& each) const;
   static Detector open_with_history(const std::string& memory, const std::string& backbone,
-                                    std::size_t* lessons, std::unique_ptr<class History> history);
+                                    std::size_t* lessons, std::unique_ptr<class History> history,
+                                    const Device& device);
   std::unique_ptr<State> state_;
 };
 

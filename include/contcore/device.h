@@ -26,6 +26,8 @@ struct GpuInfo {
   std::string name;
   int major = 0, minor = 0;  ///< compute capability
   std::size_t memory = 0;    ///< bytes in all
+
+  std::string text() const;  ///< "cuda:0 (NVIDIA H200, 140 GiB)"
 };
 
 /// The GPUs there are, and why there is none, if that is so: built without CUDA, no driver, …
@@ -34,5 +36,15 @@ struct Gpus {
   std::string why_none;
 };
 Gpus find_gpus();
+
+/// Bytes of a GPU that can be had now; 0 for the processor, and where it cannot be told.
+std::size_t free_memory(const Device& device);
+
+/// What went wrong with a GPU, if something did: this process uses none any more, and the processor
+/// does the rest. Empty: nothing did. Too little memory is no such failure.
+std::string gpu_failure();
+
+/// How often the processor did what a GPU could not.
+std::size_t gpu_fallbacks();
 
 }  // namespace contcore

@@ -17,6 +17,7 @@ struct ServeOptions {
   std::string address = "127.0.0.1";  ///< to listen on
   std::uint16_t port = 8080;          ///< 0: any that is free
   std::string tokens;                 ///< file of tokens and their roles; empty: none
+  Device device;                      ///< that inspecting and learning are done on
 };
 
 /// Inspects and learns over HTTP, in threads of its own, as long as it lives.

@@ -7,6 +7,9 @@
 
 namespace contcore {
 
+/// Cores that this process may run on.
+std::size_t cores_allowed();
+
 class Threads {
  public:
   /// A crew of `count` threads, the caller included. 0 means one for each core this process may

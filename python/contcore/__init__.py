@@ -50,6 +50,7 @@ else:
         read_image,
         write_image,
     )
+    from ._devices import Device, devices
     from ._errors import (
         Cancelled,
         DamagedError,
@@ -92,6 +93,8 @@ else:
         "DamagedError",
         "Dataset",
         "Detector",
+        "Device",
+        "devices",
         "Error",
         "evaluate",
         "ExtractedImage",

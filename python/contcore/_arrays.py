@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Optional, Union
+from typing import Any, Optional, Tuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._errors import InputError, UsageError
 
+DeviceName = Any
+"""What computes: "auto" (a GPU where one can be used), "cpu", "cuda", "cuda:1" and so on, or a
+torch.device. The answers are the same."""
 Path = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 _IN_PLACE = (np.float32, np.float16, np.uint8)
 
@@ -188,3 +191,17 @@ def thread_count(threads: Optional[int]) -> int:
     if count > 1024:
         raise UsageError(f"threads: {count} are too many; give at most 1024, or leave it out")
     return count
+
+
+def device_name(device: DeviceName) -> str:
+    """As text."""
+    if isinstance(device, str):
+        return device
+    if type(device).__module__.startswith("torch") and hasattr(device, "type"):
+        return str(device)
+    raise TypeError(f"device: a name such as 'auto', 'cpu' or 'cuda:0' is needed, not {device!r}")
+
+
+def where(threads: Optional[int], device: DeviceName) -> Tuple[int, str]:
+    """What is to compute, as the extension takes it."""
+    return thread_count(threads), device_name(device)

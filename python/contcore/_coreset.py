@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _contcore
-from ._arrays import as_indices, as_vectors, parse_size, thread_count, whole
+from ._arrays import DeviceName, as_indices, as_vectors, parse_size, where, whole
 from ._errors import InputError, UsageError
 from ._progress import Progress, told
 
@@ -54,6 +54,7 @@ def greedy_sample(
     seed: int = 0,
     memory_limit: Union[int, str, None] = None,
     threads: Optional[int] = None,
+    device: DeviceName = "auto",
     progress: Progress = None,
 ) -> GreedyResult:
     """Greedy (farthest-point) sampling: picks the point farthest from the base and the picks
@@ -92,7 +93,7 @@ def greedy_sample(
             index,
             whole(seed, "seed"),
             parse_size(memory_limit, "memory_limit"),
-            thread_count(threads),
+            where(threads, device),
             callback,
         )
     return GreedyResult(picks, radii, radius, stages, full)
@@ -106,6 +107,7 @@ def patchcore_sample(
     seed: int = 0,
     memory_limit: Union[int, str, None] = None,
     threads: Optional[int] = None,
+    device: DeviceName = "auto",
     progress: Progress = None,
 ) -> GreedyResult:
     """PatchCore's approximate greedy sampling: in a seeded random projection to 128 dimensions, from
@@ -118,7 +120,7 @@ def patchcore_sample(
             _count(len(vectors), count, ratio),
             whole(seed, "seed"),
             parse_size(memory_limit, "memory_limit"),
-            thread_count(threads),
+            where(threads, device),
             callback,
         )
     return GreedyResult(picks, radii, radius, stages, full)
@@ -130,6 +132,7 @@ def herding_sample(
     *,
     ratio: Optional[float] = None,
     threads: Optional[int] = None,
+    device: DeviceName = "auto",
     progress: Progress = None,
 ) -> NDArray[np.int64]:
     """Herding: picks so that the mean of the picks stays as near as possible to the mean of all."""
@@ -137,7 +140,7 @@ def herding_sample(
     _check_finite(vectors, "points")
     wanted = _count(len(vectors), count, ratio)
     with told(progress, "picking") as callback:
-        return _contcore.herding_sample(vectors, wanted, thread_count(threads), callback)
+        return _contcore.herding_sample(vectors, wanted, where(threads, device), callback)
 
 
 def random_sample(rows: int, count: int, seed: int = 0) -> NDArray[np.int64]:
@@ -186,9 +189,11 @@ class NearestIndex:
     array([[0]])
     """
 
-    def __init__(self, vectors: Any, *, threads: Optional[int] = None) -> None:
+    def __init__(
+        self, vectors: Any, *, threads: Optional[int] = None, device: DeviceName = "auto"
+    ) -> None:
         self._index = _contcore.NearestIndex(
-            as_vectors(vectors, "vectors"), thread_count(threads)
+            as_vectors(vectors, "vectors"), where(threads, device)
         )
 
     def __len__(self) -> int:
@@ -202,9 +207,11 @@ class NearestIndex:
         """Numbers of a vector."""
         return self._index.dimension()
 
-    def add(self, vectors: Any, *, threads: Optional[int] = None) -> int:
+    def add(
+        self, vectors: Any, *, threads: Optional[int] = None, device: DeviceName = "auto"
+    ) -> int:
         """Adds vectors; the id of the first, the others follow."""
-        return self._index.add(as_vectors(vectors, "vectors"), thread_count(threads))
+        return self._index.add(as_vectors(vectors, "vectors"), where(threads, device))
 
     def drop(self, ids: Any) -> None:
         """Removes vectors by their ids; the other ids stay as they are."""
@@ -216,6 +223,7 @@ class NearestIndex:
         k: int = 1,
         *,
         threads: Optional[int] = None,
+        device: DeviceName = "auto",
         progress: Progress = None,
     ) -> Tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Distances and ids of the k nearest, a row for each query, nearest first. Where there are
@@ -223,7 +231,7 @@ class NearestIndex:
         asked = as_vectors(queries, "queries")
         with told(progress, "searching") as callback:
             distances, ids, _ = self._index.search(
-                asked, whole(k, "k", 1), thread_count(threads), callback
+                asked, whole(k, "k", 1), where(threads, device), callback
             )
         return distances, ids
 
@@ -238,7 +246,12 @@ class Cover(NamedTuple):
 
 
 def cover(
-    covered: Any, by: Any, *, threads: Optional[int] = None, progress: Progress = None
+    covered: Any,
+    by: Any,
+    *,
+    threads: Optional[int] = None,
+    device: DeviceName = "auto",
+    progress: Progress = None,
 ) -> Cover:
     """How well the vectors `by` cover the others.
 
@@ -247,11 +260,16 @@ def cover(
     """
     a, b = as_vectors(covered, "covered"), as_vectors(by, "by")
     with told(progress, "covering") as callback:
-        return Cover(*_contcore.cover(a, b, thread_count(threads), callback))
+        return Cover(*_contcore.cover(a, b, where(threads, device), callback))
 
 
 def hausdorff(
-    a: Any, b: Any, *, threads: Optional[int] = None, progress: Progress = None
+    a: Any,
+    b: Any,
+    *,
+    threads: Optional[int] = None,
+    device: DeviceName = "auto",
+    progress: Progress = None,
 ) -> float:
     """The Hausdorff distance of two sets of vectors.
 
@@ -260,7 +278,7 @@ def hausdorff(
     """
     one, other = as_vectors(a, "a"), as_vectors(b, "b")
     with told(progress, "comparing") as callback:
-        return _contcore.hausdorff(one, other, thread_count(threads), callback)
+        return _contcore.hausdorff(one, other, where(threads, device), callback)
 
 
 def sliced_wasserstein(
@@ -270,6 +288,7 @@ def sliced_wasserstein(
     directions: int = 128,
     seed: int = 0,
     threads: Optional[int] = None,
+    device: DeviceName = "auto",
     progress: Progress = None,
 ) -> float:
     """The sliced Wasserstein-2 distance of two sets of vectors, over seeded random directions.
@@ -284,7 +303,7 @@ def sliced_wasserstein(
             other,
             whole(directions, "directions", 1),
             whole(seed, "seed"),
-            thread_count(threads),
+            where(threads, device),
             callback,
         )
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from . import _contcore
 from ._arrays import (
+    DeviceName,
     Path,
     as_image,
     as_name,
@@ -20,7 +21,7 @@ from ._arrays import (
     is_path,
     parse_size,
     part,
-    thread_count,
+    where,
     whole,
 )
 from ._errors import Cancelled, InputError, ReviewWarning, UsageError
@@ -193,9 +194,11 @@ class Extractor:
     def __repr__(self) -> str:
         return f"<contcore.Extractor {self.source.get('backbone')}: {self.dimension} numbers, {self.precision}>"
 
-    def extract(self, image: Any, *, threads: Optional[int] = None) -> Patches:
+    def extract(
+        self, image: Any, *, threads: Optional[int] = None, device: DeviceName = "auto"
+    ) -> Patches:
         """The patch vectors of one image: a path, an array or a PIL image."""
-        return Patches(**self._extractor.extract(_pixels(image), thread_count(threads)))
+        return Patches(**self._extractor.extract(_pixels(image), where(threads, device)))
 
     def extract_to(
         self,
@@ -204,6 +207,7 @@ class Extractor:
         *,
         strict: bool = False,
         threads: Optional[int] = None,
+        device: DeviceName = "auto",
         progress: Progress = None,
     ) -> Extraction:
         """The patch vectors of image files and folders, one after the other in the .npy file `out`,
@@ -213,7 +217,7 @@ class Extractor:
         path = as_path(out)
         with told(progress, "extracting") as callback:
             report = self._extractor.extract_to(
-                files, path, strict, thread_count(threads), callback
+                files, path, strict, where(threads, device), callback
             )
         vectors = np.load(os.fsdecode(path), mmap_mode="r")
         return Extraction(
@@ -436,10 +440,15 @@ class Detector:
         return made
 
     @classmethod
-    def open(cls, path: Path, *, backbone: Optional[Path] = None) -> Detector:
-        """A memory from its file, to inspect with. `backbone`: where its backbone is now."""
+    def open(
+        cls, path: Path, *, backbone: Optional[Path] = None, device: DeviceName = "auto"
+    ) -> Detector:
+        """A memory from its file, to inspect with. `backbone`: where its backbone is now. What a
+        service was taught since it last saved is taken up, on the device."""
         file, network = as_path(path), b"" if backbone is None else as_path(backbone)
-        return cls._of(_contcore.Detector.open(file, network), None, network)
+        return cls._of(
+            _contcore.Detector.open(file, network, where(None, device)), None, network
+        )
 
     @classmethod
     def open_to_learn(
@@ -448,6 +457,7 @@ class Detector:
         *,
         backbone: Optional[Path] = None,
         versions: Optional[int] = None,
+        device: DeviceName = "auto",
         **options: Any,
     ) -> Detector:
         """The same, to learn; or a new one with the `options` of `Detector()` where there is no
@@ -462,7 +472,9 @@ class Detector:
             raise TypeError(f"open_to_learn() has no option {sorted(unknown)[0]!r}")
         wanted = _options(backbone=backbone, **options)
         made = cls._of(
-            _contcore.Detector.open_to_learn(file, wanted, network, kept), file, network
+            _contcore.Detector.open_to_learn(file, wanted, network, kept, where(None, device)),
+            file,
+            network,
         )
         if made.is_new:
             made._warn_of_filters(backbone)
@@ -482,10 +494,15 @@ class Detector:
 
     @staticmethod
     def merge(
-        a: Detector, b: Detector, capacity: Optional[int] = None, *, threads: Optional[int] = None
+        a: Detector,
+        b: Detector,
+        capacity: Optional[int] = None,
+        *,
+        threads: Optional[int] = None,
+        device: DeviceName = "auto",
     ) -> Detector:
         """A detector that knows the tasks of both."""
-        merged = Memory.merge(a.memory, b.memory, capacity, threads=threads)
+        merged = Memory.merge(a.memory, b.memory, capacity, threads=threads, device=device)
         return Detector._of(
             _contcore.Detector.of_memory(merged._memory, a._backbone), None, a._backbone
         )
@@ -511,6 +528,7 @@ class Detector:
         false_alarms: float = 0.05,
         memory_limit: Size = None,
         threads: Optional[int] = None,
+        device: DeviceName = "auto",
         progress: Progress = None,
     ) -> LearnReport:
         """Learns a task from good images. What is questionable about them (strangers among them,
@@ -536,7 +554,7 @@ class Detector:
                 false_alarms,
                 parse_size(memory_limit, "memory_limit"),
                 _user(),
-                thread_count(threads),
+                where(threads, device),
                 callback,
             )
         facts["remarks"] = [Remark(*remark) for remark in facts["remarks"]]
@@ -547,12 +565,18 @@ class Detector:
         return LearnReport(**facts)
 
     def learn_online(
-        self, image: Any, task: str, *, p: Optional[float] = None, threads: Optional[int] = None
+        self,
+        image: Any,
+        task: str,
+        *,
+        p: Optional[float] = None,
+        threads: Optional[int] = None,
+        device: DeviceName = "auto",
     ) -> None:
         """Learns one image. What it scores before that calibrates its task."""
         rate = 0.0 if p is None else part(p, "p")
         self._detector.learn_one(
-            _pixels(image), as_name(task, "task"), rate, _user(), thread_count(threads)
+            _pixels(image), as_name(task, "task"), rate, _user(), where(threads, device)
         )
 
     def learn_defect(
@@ -563,6 +587,7 @@ class Detector:
         box: Optional[Tuple[float, float, float, float]] = None,
         mask: Any = None,
         threads: Optional[int] = None,
+        device: DeviceName = "auto",
     ) -> None:
         """Shows a defect of a task that was learned: in a box (x, y, width, height), under a mask
         of the image's size (of True or 1, or brighter than half of 255), or in what the memory outlines itself. From ten
@@ -572,7 +597,7 @@ class Detector:
             as_name(task, "task"),
             None if box is None else [float(side) for side in box],
             None if mask is None else _mask(mask),
-            thread_count(threads),
+            where(threads, device),
         )
 
     def inspect(
@@ -584,6 +609,7 @@ class Detector:
         strangers: float = 0.01,
         map: bool = True,
         threads: Optional[int] = None,
+        device: DeviceName = "auto",
     ) -> Inspection:
         """Inspects one image: a path, an array or a PIL image. `task` is the product, if it is
         known; it is recognised otherwise. `false_alarms` is the part of the good images that may be
@@ -591,7 +617,7 @@ class Detector:
         _check_rates(false_alarms, strangers)
         given: List[Any] = [as_path(image) if is_path(image) else as_image(image)]
         (facts,) = self._detector.inspect(
-            given, task or "", false_alarms, strangers, map, thread_count(threads)
+            given, task or "", false_alarms, strangers, map, where(threads, device)
         )
         if facts["error"] is not None:
             raise InputError(facts["error"])
@@ -606,6 +632,7 @@ class Detector:
         strangers: float = 0.01,
         map: bool = True,
         threads: Optional[int] = None,
+        device: DeviceName = "auto",
         progress: Progress = None,
     ) -> Iterator[Inspection]:
         """Inspects many images, several at a time, and gives them in their order: files and
@@ -618,10 +645,10 @@ class Detector:
             if not all(paths):
                 raise TypeError("give either paths or images, not both in one call")
             listed = list(find_images(listed))
-        count = thread_count(threads)
-        at_a_time = 4 * (count or os.cpu_count() or 1)
+        crew = where(threads, device)
+        at_a_time = 4 * (crew[0] or os.cpu_count() or 1)
         return self._inspect_pieces(
-            listed, at_a_time, (task or "", false_alarms, strangers, map, count), progress
+            listed, at_a_time, (task or "", false_alarms, strangers, map, crew), progress
         )
 
     def _inspect_pieces(
@@ -637,9 +664,11 @@ class Detector:
                     if callback is not None and callback((first + i + 1) / len(images)) is False:
                         raise Cancelled("stopped")
 
-    def extract(self, image: Any, *, threads: Optional[int] = None) -> Patches:
+    def extract(
+        self, image: Any, *, threads: Optional[int] = None, device: DeviceName = "auto"
+    ) -> Patches:
         """The patch vectors that it sees in an image."""
-        return Patches(**self._detector.extract(_pixels(image), thread_count(threads)))
+        return Patches(**self._detector.extract(_pixels(image), where(threads, device)))
 
     def save(self, path: Optional[Path] = None) -> None:
         """Writes the memory's file, whole or not at all; by default the one it was opened from to
@@ -657,6 +686,7 @@ class Detector:
         *,
         memory: Size = None,
         threads: Optional[int] = None,
+        device: DeviceName = "auto",
     ) -> None:
         """Makes its memory smaller: at most `count` vectors, or `memory` bytes of them."""
         if (count is None) == (memory is None):
@@ -664,7 +694,7 @@ class Detector:
         if count is None:
             now = self.memory
             count = parse_size(memory, "memory") // (now.dimension * now.dtype.itemsize)
-        self._detector.shrink_to(whole(count, "count", 1), thread_count(threads))
+        self._detector.shrink_to(whole(count, "count", 1), where(threads, device))
 
     @property
     def lessons(self) -> List[Dict[str, Any]]:
@@ -683,6 +713,7 @@ class Detector:
         tasks: Union[str, Iterable[str]] = (),
         exact: bool = True,
         threads: Optional[int] = None,
+        device: DeviceName = "auto",
         progress: Progress = None,
     ) -> str:
         """Takes lessons back, or whole tasks: the memory is then what it would be without them.
@@ -693,7 +724,7 @@ class Detector:
                 [whole(lesson, "lesson") for lesson in lessons],
                 [tasks] if isinstance(tasks, str) else [as_name(task, "task") for task in tasks],
                 exact,
-                thread_count(threads),
+                where(threads, device),
                 callback,
             )
         return note

@@ -25,7 +25,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _contcore
-from ._arrays import Path, as_array, as_floats, as_path, is_path, parse_size, thread_count, whole
+from ._arrays import (
+    DeviceName,
+    Path,
+    as_array,
+    as_floats,
+    as_path,
+    is_path,
+    parse_size,
+    thread_count,
+    where,
+    whole,
+)
 from ._detector import _options
 from ._errors import UsageError
 from ._progress import Progress, told
@@ -539,6 +550,7 @@ def evaluate(
     fresh: bool = False,
     report: Optional[Path] = None,
     threads: Optional[int] = None,
+    device: DeviceName = "auto",
     progress: Progress = None,
 ) -> Results:
     """Methods that learn a schedule of tasks, measured on all classes after each.
@@ -611,7 +623,7 @@ def evaluate(
                     else:
                         own = _Adapter(method.make(), evaluation)
                     result = evaluation.run(
-                        setting, own, thread_count(threads), None if callback is None else part
+                        setting, own, where(threads, device), None if callback is None else part
                     )
                     runs.append(RunResult(result))
     name = ">".join(one.name for one in datasets)

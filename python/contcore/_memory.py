@@ -12,7 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _contcore
-from ._arrays import Path, as_name, as_path, as_vectors, parse_size, part, thread_count, whole
+from ._arrays import (
+    DeviceName,
+    Path,
+    as_name,
+    as_path,
+    as_vectors,
+    parse_size,
+    part,
+    where,
+    whole,
+)
 from ._errors import UsageError
 from ._progress import Progress, told
 
@@ -175,6 +185,7 @@ class Memory:
         images: int = 1,
         memory_limit: Union[int, str, None] = None,
         threads: Optional[int] = None,
+        device: DeviceName = "auto",
         progress: Progress = None,
     ) -> None:
         """Learns a task: expand (the part `p` of the features, the farthest from what it has), then
@@ -187,7 +198,7 @@ class Memory:
                 whole(images, "images", 1),
                 parse_size(memory_limit, "memory_limit"),
                 False,
-                thread_count(threads),
+                where(threads, device),
                 callback,
             )
 
@@ -199,6 +210,7 @@ class Memory:
         p: float = 0.1,
         images: int = 1,
         threads: Optional[int] = None,
+        device: DeviceName = "auto",
     ) -> None:
         """The same, to the last bit, for a few features at a time (an image), and fast."""
         self._memory.learn(
@@ -208,26 +220,35 @@ class Memory:
             whole(images, "images", 1),
             0,
             True,
-            thread_count(threads),
+            where(threads, device),
             None,
         )
 
-    def distances(self, patches: Any, *, threads: Optional[int] = None) -> NDArray[np.float32]:
+    def distances(
+        self, patches: Any, *, threads: Optional[int] = None, device: DeviceName = "auto"
+    ) -> NDArray[np.float32]:
         """Distance of each patch to its nearest vector."""
-        return self._memory.distances(as_vectors(patches, "patches"), thread_count(threads))
+        return self._memory.distances(as_vectors(patches, "patches"), where(threads, device))
 
-    def shrink(self, count: int, *, threads: Optional[int] = None) -> Memory:
+    def shrink(
+        self, count: int, *, threads: Optional[int] = None, device: DeviceName = "auto"
+    ) -> Memory:
         """A smaller memory, of at most `count` vectors."""
-        return Memory._of(self._memory.shrink(whole(count, "count", 1), thread_count(threads)))
+        return Memory._of(self._memory.shrink(whole(count, "count", 1), where(threads, device)))
 
     @staticmethod
     def merge(
-        a: Memory, b: Memory, capacity: Optional[int] = None, *, threads: Optional[int] = None
+        a: Memory,
+        b: Memory,
+        capacity: Optional[int] = None,
+        *,
+        threads: Optional[int] = None,
+        device: DeviceName = "auto",
     ) -> Memory:
         """Both memories' tasks in one; its capacity is the larger of theirs unless given."""
         room = max(a.capacity, b.capacity) if capacity is None else whole(capacity, "capacity", 1)
         return Memory._of(
-            _contcore.Memory.merge(a._memory, b._memory, room, thread_count(threads))
+            _contcore.Memory.merge(a._memory, b._memory, room, where(threads, device))
         )
 
     def set_threshold(

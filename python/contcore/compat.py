@@ -8,7 +8,9 @@ One import line changes, and their code runs with this engine::
 Sampling is exact and in the full dimension, and nothing is random: the first pick is the row
 farthest from the mean. So arguments about projections and starting points are taken, kept as
 attributes, and not needed. Tensors come back as tensors of the same dtype on the same device, arrays
-as arrays; the work is done on the CPU. torch is not imported here, faiss is not needed.
+as arrays. The work is done on the device that is named, on a GPU where none is and there is one; where
+there is no such GPU, on the CPU. The answer is the same. torch is not imported here, faiss is not
+needed.
 
 Their callers rely on the number of rows, ``int(ratio * rows)``. Where there are fewer distinct rows
 than that, the coreset is filled up with the first rows that were not picked, which are copies of
@@ -26,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._coreset import NearestIndex, greedy_sample
+from ._devices import devices
 from ._errors import DamagedError, InputError
 
 __all__ = [
@@ -85,12 +88,26 @@ def _size(rows: int, part: float, name: str) -> int:
     return size
 
 
+def _device(named: Any) -> str:
+    """The device of ours that one of torch's means: the CPU where there is no such GPU."""
+    if named is None:
+        return "auto"
+    name = str(named)
+    known = [device.name for device in devices()]
+    if name == "cuda" and len(known) > 1:
+        return name
+    return name if name in known else "cpu"
+
+
 def _greedy(
-    rows: NDArray[Any], count: int, selected: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+    rows: NDArray[Any],
+    count: int,
+    device: str,
+    selected: NDArray[np.int64] = np.empty(0, dtype=np.int64),
 ) -> NDArray[np.int64]:
     """Rows picked beside the selected ones, filled up to `count`."""
     base = rows[selected] if len(selected) else None
-    picks = greedy_sample(rows, count, base=base).picks
+    picks = greedy_sample(rows, count, base=base, device=device).picks
     if len(picks) == count:
         return picks
     others = np.ones(len(rows), dtype=bool)
@@ -208,7 +225,7 @@ class KCenterGreedy:
                 f"selected_idxs: {len(selected)} of {n} rows are taken, which leaves fewer than the "
                 f"{self.coreset_size} to take; lower sampling_ratio"
             )
-        picks = _greedy(_rows_of(self.embedding), self.coreset_size, selected)
+        picks = _greedy(_rows_of(self.embedding), self.coreset_size, "auto", selected)
         self.reset_distances()
         self._centres = np.concatenate([selected, picks])
         return [int(i) for i in picks]
@@ -284,7 +301,7 @@ class GreedyCoresetSampler(BaseSampler):
     percentage : float
         The part of the rows to take, between 0 and 1.
     device : torch.device or str, default=None
-        Kept, not needed: the work is done on the CPU.
+        What computes; None: a GPU if there is one.
     dimension_to_project_features_to : int, default=128
         Kept, not needed: distances are exact, in the full dimension.
 
@@ -310,7 +327,8 @@ class GreedyCoresetSampler(BaseSampler):
     def run(self, features: Features) -> Features:
         """The coreset of the features [N x D], as a tensor or an array as given."""
         rows = _rows_of(features)
-        return _take(features, _greedy(rows, _size(len(rows), self.percentage, "percentage")))
+        count = _size(len(rows), self.percentage, "percentage")
+        return _take(features, _greedy(rows, count, _device(self.device)))
 
 
 class ApproximateGreedyCoresetSampler(GreedyCoresetSampler):
@@ -321,7 +339,7 @@ class ApproximateGreedyCoresetSampler(GreedyCoresetSampler):
     percentage : float
         The part of the rows to take, between 0 and 1.
     device : torch.device or str, default=None
-        Kept, not needed: the work is done on the CPU.
+        What computes; None: a GPU if there is one.
     number_of_starting_points : int, default=10
         Kept, not needed: the first pick is the row farthest from the mean.
     dimension_to_project_features_to : int, default=128
@@ -381,8 +399,9 @@ _FAISS_UNUSED = 1 << 20
 class _FlatIndex:
     """What of a faiss index others look at: `ntotal`, `d` and `search`, whose distances are squared."""
 
-    def __init__(self, vectors: NDArray[np.float32], threads: int) -> None:
-        self._index, self._threads = NearestIndex(vectors, threads=threads), threads
+    def __init__(self, vectors: NDArray[np.float32], threads: int, device: str) -> None:
+        self._where: Dict[str, Any] = {"threads": threads, "device": device}
+        self._index = NearestIndex(vectors, **self._where)
         self.ntotal, self.d = vectors.shape
 
     def __len__(self) -> int:
@@ -390,7 +409,7 @@ class _FlatIndex:
 
     def search(self, x: Any, k: int) -> Tuple[NDArray[np.float32], NDArray[np.int64]]:
         queries = np.asarray(_array_of(x), dtype=np.float32)
-        distances, ids = self._index.search(queries, k, threads=self._threads)
+        distances, ids = self._index.search(queries, k, **self._where)
         with np.errstate(over="ignore"):
             squared = np.square(distances)
         return np.minimum(squared, np.finfo(np.float32).max), ids
@@ -407,7 +426,7 @@ class FaissNN:
     Parameters
     ----------
     on_gpu : bool, default=False
-        Kept, not needed: the work is done on the CPU.
+        Whether a GPU searches, if there is one.
     num_workers : int, default=4
         Threads to search with, at most as many as there are cores.
 
@@ -433,15 +452,16 @@ class FaissNN:
         self.search_index: Optional[_FlatIndex] = None
         self._vectors: Optional[NDArray[np.float32]] = None
 
-    def _threads(self) -> int:
-        return max(1, min(self.num_workers, os.cpu_count() or 1))
+    def _index_of(self, vectors: NDArray[np.float32]) -> _FlatIndex:
+        threads = max(1, min(self.num_workers, os.cpu_count() or 1))
+        return _FlatIndex(vectors, threads, _device("cuda" if self.on_gpu else "cpu"))
 
     def fit(self, features: Any) -> None:
         """Searches in these features [N x D] from now on. They are copied."""
         self._set(np.array(_array_of(features), dtype=np.float32, order="C"))
 
     def _set(self, vectors: NDArray[np.float32]) -> None:
-        self.search_index = _FlatIndex(vectors, self._threads())
+        self.search_index = self._index_of(vectors)
         self._vectors = vectors
 
     def run(
@@ -459,7 +479,7 @@ class FaissNN:
         index = self.search_index
         if index_features is not None:
             vectors = np.asarray(_array_of(index_features), dtype=np.float32)
-            index = _FlatIndex(vectors, self._threads())
+            index = self._index_of(vectors)
         if index is None:
             # theirs is an AttributeError as well
             raise AttributeError("run: there is nothing to search in; call fit or load first")

@@ -24,6 +24,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from ._arrays import DeviceName
 from ._coreset import NearestIndex, greedy_sample
 from ._memory import Memory
 
@@ -45,8 +46,9 @@ def _validated(estimator: Any, X: Any, **how: Any) -> NDArray[Any]:
     return checked
 
 
-def _threads(n_jobs: Optional[int]) -> int:
-    return int(effective_n_jobs(n_jobs))
+def _where(estimator: Any) -> Dict[str, Any]:
+    """What is to compute."""
+    return {"threads": int(effective_n_jobs(estimator.n_jobs)), "device": estimator.device}
 
 
 def _is_for_novelty(detector: CoresetDetector) -> bool:
@@ -95,6 +97,9 @@ class CoresetDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     n_jobs : int, default=None
         Threads. None is 1 unless in a ``joblib.parallel_backend`` context, -1 all cores. The answer
         is the same for any number.
+    device : str or torch.device, default="auto"
+        What computes: "auto" (a GPU where one can be used), "cpu", "cuda", "cuda:1" and so on. The
+        answer is the same.
 
     Attributes
     ----------
@@ -136,12 +141,13 @@ class CoresetDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
     array([ 1,  1,  1, -1])
     """
 
-    _parameter_constraints: Dict[str, List[Any]] = {
+    _parameter_constraints: Dict[str, Any] = {
         "ratio": [Interval(Real, 0, 1, closed="right")],
         "capacity": [Interval(Integral, 1, None, closed="left")],
         "contamination": [Interval(Real, 0, 0.5, closed="right")],
         "novelty": ["boolean"],
         "n_jobs": [Integral, None],
+        "device": "no_validation",
     }
 
     _calibration_rows: NDArray[Any]
@@ -154,12 +160,14 @@ class CoresetDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         contamination: float = 0.05,
         novelty: bool = True,
         n_jobs: Optional[int] = None,
+        device: DeviceName = "auto",
     ) -> None:
         self.ratio = ratio
         self.capacity = capacity
         self.contamination = contamination
         self.novelty = novelty
         self.n_jobs = n_jobs
+        self.device = device
 
     def fit(self, X: Any, y: Any = None) -> CoresetDetector:
         """Learn the rows of X, and set `offset_` by them. Forgets what was learned before.
@@ -211,12 +219,12 @@ class CoresetDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         if len(rows) > 1:
             # Rows of a new kind are far from the memory, though not from each other.
             picked = max(floor(self.ratio * len(rows)), 1)
-            fresh = np.maximum(fresh, _scores_by_others(rows, picked, _threads(self.n_jobs)))
+            fresh = np.maximum(fresh, _scores_by_others(rows, picked, _where(self)))
         scores = np.concatenate(
             [self.calibration_scores_[len(self.calibration_scores_) - known :], fresh]
         )[-_LATEST:]
         self.memory_.learn_online(
-            rows, _TASK, p=self.ratio, images=len(rows), threads=_threads(self.n_jobs)
+            rows, _TASK, p=self.ratio, images=len(rows), **_where(self)
         )
         self._calibration_rows = np.concatenate([self._calibration_rows, rows])[-_LATEST:]
         if len(self.memory_) == self.memory_.capacity:
@@ -291,17 +299,17 @@ class CoresetDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
         return np.where(self.calibration_scores_ < self.offset_, -1, 1)
 
     def _begin(self, rows: NDArray[Any]) -> None:
-        threads = _threads(self.n_jobs)
+        where = _where(self)
         memory = Memory(dimension=rows.shape[1], capacity=self.capacity)
-        memory.learn(rows, _TASK, p=self.ratio, images=len(rows), threads=threads)
+        memory.learn(rows, _TASK, p=self.ratio, images=len(rows), **where)
         picked = min(max(floor(self.ratio * len(rows)), 1), self.capacity)
-        scores = _scores_by_others(rows, picked, threads)
+        scores = _scores_by_others(rows, picked, where)
         self.memory_ = memory
         self._calibration_rows = rows[:0] if len(scores) == 0 else rows[-_LATEST:].copy()
         self._calibrate(scores)
 
     def _scores(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        distances = self.memory_.distances(rows, threads=_threads(self.n_jobs))
+        distances = self.memory_.distances(rows, **_where(self))
         return -distances.astype(np.float64)
 
     def _calibrate(self, scores: NDArray[np.float64]) -> None:
@@ -316,7 +324,9 @@ class CoresetDetector(OutlierMixin, BaseEstimator):  # type: ignore[misc]
             self.offset_ = float(np.percentile(scores, 100 * self.contamination))
 
 
-def _scores_by_others(rows: NDArray[Any], picked: int, threads: int) -> NDArray[np.float64]:
+def _scores_by_others(
+    rows: NDArray[Any], picked: int, where: Dict[str, Any]
+) -> NDArray[np.float64]:
     """The score of each row by a coreset of the folds it is not in; none of a single row."""
     if len(rows) < 2:
         return np.empty(0)
@@ -325,8 +335,8 @@ def _scores_by_others(rows: NDArray[Any], picked: int, threads: int) -> NDArray[
     for held in (fold == f for f in range(min(_FOLDS, len(rows)))):
         others = rows[~held]
         count = max(picked * len(others) // len(rows), 1)
-        coreset = others[greedy_sample(others, count, threads=threads).picks]
-        distances, _ = NearestIndex(coreset, threads=threads).search(rows[held], threads=threads)
+        coreset = others[greedy_sample(others, count, **where).picks]
+        distances, _ = NearestIndex(coreset, **where).search(rows[held], **where)
         scores[held] = -distances[:, 0]
     return scores
 
@@ -350,6 +360,9 @@ class GreedyCoreset(
     n_jobs : int, default=None
         Threads. None is 1 unless in a ``joblib.parallel_backend`` context, -1 all cores. The answer
         is the same for any number.
+    device : str or torch.device, default="auto"
+        What computes: "auto" (a GPU where one can be used), "cpu", "cuda", "cuda:1" and so on. The
+        answer is the same.
 
     Attributes
     ----------
@@ -383,19 +396,25 @@ class GreedyCoreset(
     ['a', 'd']
     """
 
-    _parameter_constraints: Dict[str, List[Any]] = {
+    _parameter_constraints: Dict[str, Any] = {
         "n_samples": [
             Interval(Integral, 1, None, closed="left"),
             Interval(Real, 0, 1, closed="right"),
         ],
         "n_jobs": [Integral, None],
+        "device": "no_validation",
     }
 
     def __init__(
-        self, n_samples: Union[int, float] = 0.1, *, n_jobs: Optional[int] = None
+        self,
+        n_samples: Union[int, float] = 0.1,
+        *,
+        n_jobs: Optional[int] = None,
+        device: DeviceName = "auto",
     ) -> None:
         self.n_samples = n_samples
         self.n_jobs = n_jobs
+        self.device = device
 
     def fit(self, X: Any, y: Any = None) -> GreedyCoreset:
         """Pick rows of X.
@@ -420,7 +439,7 @@ class GreedyCoreset(
                 )
         else:
             count = max(floor(self.n_samples * len(rows)), 1)
-        found = greedy_sample(rows, count, threads=_threads(self.n_jobs))
+        found = greedy_sample(rows, count, **_where(self))
         self.sample_indices_ = found.picks
         self.radii_ = found.radii
         self.coreset_ = rows[found.picks]

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -16,11 +17,12 @@ constexpr auto kAskEvery = std::chrono::milliseconds(50);
 struct Pool {
   static constexpr std::size_t kMostIdle = 8;
   struct Idle {
-    std::size_t threads;
+    Where where;
     std::unique_ptr<Compute> compute;
   };
   std::mutex mutex;
   std::vector<Idle> idle;
+  std::map<std::string, Device> devices;  // by the names that were asked for
 };
 
 // Never freed: its threads end with the process. A forked process has none of them, and begins
@@ -28,6 +30,8 @@ struct Pool {
 std::atomic<Pool*> the_pool = nullptr;
 std::atomic<bool> network_ran = false;
 std::atomic<bool> forked_after_network = false;
+std::atomic<bool> gpu_found = false;
+std::atomic<bool> forked_after_gpu = false;
 std::atomic<int> inside = 0;  // calls that are being computed
 std::atomic<bool> ending = false;
 std::thread::id ender;  // written before `ending`
@@ -36,6 +40,7 @@ void begin_anew() {
   the_pool = new Pool;
   inside = 0;
   if (network_ran) forked_after_network = true;
+  if (gpu_found) forked_after_gpu = true;
 }
 
 Pool& pool() {
@@ -112,24 +117,43 @@ bool Watch::update(double done) {
   return !failure_ && !stopped_;
 }
 
-PooledCompute::PooledCompute(std::size_t threads) : threads_(threads) {
+Device device_named(const std::string& name) {
+  if (name == "cpu") return {};
+  Pool& kept = pool();  // told of forks from now on
+  if (forked_after_gpu) {
+    if (name == "auto") return {};
+    throw Error(
+        Error::Kind::kUsage,
+        "this process was forked from one that had found a GPU, and cannot use it; start "
+        "processes with multiprocessing.get_context('spawn') instead, or give device='cpu'");
+  }
+  const std::lock_guard lock(kept.mutex);
+  const auto known = kept.devices.find(name);
+  if (known != kept.devices.end()) return known->second;
+  const Device found = Device::parse(name);
+  if (!found.is_cpu()) gpu_found = true;
+  kept.devices.emplace(name, found);
+  return found;
+}
+
+PooledCompute::PooledCompute(const Where& where) : where_(where) {
   Pool& from = pool();
   {
     const std::lock_guard lock(from.mutex);
     for (auto at = from.idle.begin(); at != from.idle.end(); ++at) {
-      if (at->threads != threads) continue;
+      if (at->where.threads != where.threads || at->where.device != where.device) continue;
       compute_ = std::move(at->compute);
       from.idle.erase(at);
       return;
     }
   }
-  compute_ = std::make_unique<Compute>(threads);
+  compute_ = std::make_unique<Compute>(where.threads, where.device);
 }
 
 PooledCompute::~PooledCompute() {
   Pool& to = pool();
   const std::lock_guard lock(to.mutex);
-  if (to.idle.size() < Pool::kMostIdle) to.idle.push_back({threads_, std::move(compute_)});
+  if (to.idle.size() < Pool::kMostIdle) to.idle.push_back({where_, std::move(compute_)});
 }
 
 void network_runs() {

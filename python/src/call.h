@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
+#include <string>
 
 #include "contcore/compute.h"
 #include "contcore/error.h"
@@ -68,17 +69,28 @@ class Watch {
   bool stopped_ = false;
 };
 
-/// A Compute of so many threads (0: all cores) from a pool, which gets it back.
+/// What a call computes with. Python says it as a tuple of the threads (0: all cores) and the
+/// device's name.
+struct Where {
+  std::size_t threads = 0;
+  Device device;
+};
+
+/// As Device::parse, asked once for each name. In a process that was forked from one with a GPU,
+/// which cannot use any, "auto" is the processor.
+Device device_named(const std::string& name);
+
+/// A Compute from a pool, which gets it back.
 class PooledCompute {
  public:
-  explicit PooledCompute(std::size_t threads);
+  explicit PooledCompute(const Where& where);
   ~PooledCompute();
   PooledCompute(const PooledCompute&) = delete;
   PooledCompute& operator=(const PooledCompute&) = delete;
   Compute& operator*() { return *compute_; }
 
  private:
-  std::size_t threads_;
+  Where where_;
   std::unique_ptr<Compute> compute_;
 };
 
@@ -93,9 +105,9 @@ void network_runs();
 
 /// Calls work(compute, progress) without the GIL.
 template <typename Work>
-auto call(std::size_t threads, const py::object& callback, const Work& work) {
+auto call(const Where& where, const py::object& callback, const Work& work) {
   Watch watch(callback);
-  PooledCompute compute(threads);
+  PooledCompute compute(where);
   try {
     const WithoutGil release;
     return work(*compute, watch.progress());
@@ -113,3 +125,19 @@ auto unlocked(const Work& work) {
 }
 
 }  // namespace contcore::python
+
+namespace pybind11::detail {
+
+template <>
+struct type_caster<contcore::python::Where> {
+  PYBIND11_TYPE_CASTER(contcore::python::Where, const_name("Tuple[int, str]"));
+  bool load(handle from, bool /*convert*/) {
+    if (!isinstance<tuple>(from) || len(from) != 2) return false;
+    const auto both = reinterpret_borrow<tuple>(from);
+    value.threads = both[0].cast<std::size_t>();
+    value.device = contcore::python::device_named(both[1].cast<std::string>());
+    return true;
+  }
+};
+
+}  // namespace pybind11::detail

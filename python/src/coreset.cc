@@ -43,32 +43,32 @@ GreedyOptions greedy_options(std::size_t count, const std::string& start, std::s
 
 py::tuple sample_greedily(const py::buffer& points, const std::optional<py::buffer>& base,
                           std::size_t count, const std::string& start, std::size_t start_index,
-                          std::uint64_t seed, std::size_t memory_limit, std::size_t threads,
+                          std::uint64_t seed, std::size_t memory_limit, const Where& where,
                           const py::object& progress) {
   const VectorArray from(points);
   const auto on = base ? std::make_unique<VectorArray>(*base) : nullptr;
   GreedyOptions options = greedy_options(count, start, start_index, seed, memory_limit);
-  return result_of(call(threads, progress, [&](Compute& compute, Progress told) {
+  return result_of(call(where, progress, [&](Compute& compute, Progress told) {
     options.progress = std::move(told);
     return greedy_sample(from.view(), on ? on->view() : VectorView(), options, compute);
   }));
 }
 
 py::tuple sample_as_patchcore(const py::buffer& points, std::size_t count, std::uint64_t seed,
-                              std::size_t memory_limit, std::size_t threads,
+                              std::size_t memory_limit, const Where& where,
                               const py::object& progress) {
   const VectorArray from(points);
   GreedyOptions options = greedy_options(count, "mean", 0, seed, memory_limit);
-  return result_of(call(threads, progress, [&](Compute& compute, Progress told) {
+  return result_of(call(where, progress, [&](Compute& compute, Progress told) {
     options.progress = std::move(told);
     return patchcore_sample(from.view(), options, compute);
   }));
 }
 
-py::object sample_by_herding(const py::buffer& points, std::size_t count, std::size_t threads,
+py::object sample_by_herding(const py::buffer& points, std::size_t count, const Where& where,
                              const py::object& progress) {
   const VectorArray from(points);
-  return to_numpy(call(threads, progress, [&](Compute& compute, const Progress& told) {
+  return to_numpy(call(where, progress, [&](Compute& compute, const Progress& told) {
     return herding_sample(from.view(), count, compute, told);
   }));
 }
@@ -76,9 +76,9 @@ py::object sample_by_herding(const py::buffer& points, std::size_t count, std::s
 // An index and the arrays its vectors lie in, which it does not copy.
 class Index {
  public:
-  Index(const py::buffer& vectors, std::size_t threads) {
+  Index(const py::buffer& vectors, const Where& where) {
     arrays_.emplace_back(vectors);
-    call(threads, py::none(), [&](Compute& compute, const Progress&) {
+    call(where, py::none(), [&](Compute& compute, const Progress&) {
       index_ = std::make_unique<NearestIndex>(arrays_.back().view(), compute, "vectors");
     });
   }
@@ -88,9 +88,9 @@ class Index {
   }
   std::size_t dimension() const { return arrays_.front().view().cols; }
 
-  std::int64_t add(const py::buffer& vectors, std::size_t threads) {
+  std::int64_t add(const py::buffer& vectors, const Where& where) {
     auto more = std::make_unique<VectorArray>(vectors);
-    return call(threads, py::none(), [&](Compute& compute, const Progress&) {
+    return call(where, py::none(), [&](Compute& compute, const Progress&) {
       return lock_.change([&] {
         const std::int64_t first = index_->add(more->view(), compute, "vectors");
         added_.push_back(std::move(more));
@@ -104,10 +104,10 @@ class Index {
     unlocked([&] { lock_.change([&] { index_->drop(all); }); });
   }
 
-  py::tuple search(const py::buffer& queries, std::size_t k, std::size_t threads,
+  py::tuple search(const py::buffer& queries, std::size_t k, const Where& where,
                    const py::object& progress) {
     const VectorArray asked(queries);
-    NearestResult found = call(threads, progress, [&](Compute& compute, const Progress& told) {
+    NearestResult found = call(where, progress, [&](Compute& compute, const Progress& told) {
       return lock_.read([&] { return index_->search(asked.view(), k, compute, "queries", told); });
     });
     return py::make_tuple(to_numpy(std::move(found.distances), k),
@@ -121,27 +121,27 @@ class Index {
   std::unique_ptr<NearestIndex> index_;
 };
 
-py::tuple cover_of(const py::buffer& covered, const py::buffer& by, std::size_t threads,
+py::tuple cover_of(const py::buffer& covered, const py::buffer& by, const Where& where,
                    const py::object& progress) {
   const VectorArray a(covered), b(by);
-  const Cover found = call(threads, progress, [&](Compute& compute, const Progress& told) {
+  const Cover found = call(where, progress, [&](Compute& compute, const Progress& told) {
     return cover(a.view(), b.view(), compute, told);
   });
   return py::make_tuple(found.largest, found.average);
 }
 
-float hausdorff_of(const py::buffer& one, const py::buffer& other, std::size_t threads,
+float hausdorff_of(const py::buffer& one, const py::buffer& other, const Where& where,
                    const py::object& progress) {
   const VectorArray a(one), b(other);
-  return call(threads, progress, [&](Compute& compute, const Progress& told) {
+  return call(where, progress, [&](Compute& compute, const Progress& told) {
     return hausdorff(a.view(), b.view(), compute, told);
   });
 }
 
 double sliced_wasserstein_of(const py::buffer& one, const py::buffer& other, std::size_t directions,
-                             std::uint64_t seed, std::size_t threads, const py::object& progress) {
+                             std::uint64_t seed, const Where& where, const py::object& progress) {
   const VectorArray a(one), b(other);
-  return call(threads, progress, [&](Compute& compute, const Progress& told) {
+  return call(where, progress, [&](Compute& compute, const Progress& told) {
     return sliced_wasserstein(a.view(), b.view(), directions, seed, compute, told);
   });
 }
@@ -149,6 +149,15 @@ double sliced_wasserstein_of(const py::buffer& one, const py::buffer& other, std
 }  // namespace
 
 void bind_coreset(py::module_& module) {
+  module.def("cores", cores_allowed);
+  module.def("gpus", [] {
+    py::list list;
+    for (const GpuInfo& gpu : find_gpus().all) {
+      list.append(py::make_tuple(gpu.device.text(), gpu.name, gpu.memory,
+                                 std::to_string(gpu.major) + "." + std::to_string(gpu.minor)));
+    }
+    return list;
+  });
   module.def("greedy_sample", sample_greedily);
   module.def("patchcore_sample", sample_as_patchcore);
   module.def("herding_sample", sample_by_herding);
@@ -162,7 +171,7 @@ void bind_coreset(py::module_& module) {
         return to_numpy(std::vector<std::int64_t>(reservoir.held()));
       });
   py::class_<Index>(module, "NearestIndex")
-      .def(py::init<const py::buffer&, std::size_t>())
+      .def(py::init<const py::buffer&, const Where&>())
       .def("size", &Index::size)
       .def("dimension", &Index::dimension)
       .def("add", &Index::add)

@@ -133,20 +133,20 @@ std::unique_ptr<Extractor> make_extractor(const py::dict& given) {
   return unlocked([&] { return std::make_unique<Extractor>(options); });
 }
 
-py::dict extract_one(const Extractor& extractor, const py::buffer& pixels, std::size_t threads) {
+py::dict extract_one(const Extractor& extractor, const py::buffer& pixels, const Where& where) {
   const ImageArray array(pixels);
   network_runs();
-  return patches_dict(call(threads, py::none(), [&](Compute& compute, const Progress&) {
+  return patches_dict(call(where, py::none(), [&](Compute& compute, const Progress&) {
     return extractor.extract(array.image(), compute);
   }));
 }
 
 py::dict extract_files_to(const Extractor& extractor, const py::list& images,
-                          const std::string& out, bool strict, std::size_t threads,
+                          const std::string& out, bool strict, const Where& where,
                           const py::object& progress) {
   const Images given(images);
   network_runs();
-  const ExtractReport report = call(threads, progress, [&](Compute& compute, const Progress& told) {
+  const ExtractReport report = call(where, progress, [&](Compute& compute, const Progress& told) {
     return extract_to_npy(extractor, given.files(), out, strict, compute, told);
   });
   py::list places;
@@ -205,13 +205,16 @@ DetectorRef make(const py::dict& given) {
   return unlocked([&] { return std::make_shared<DetectorPlace>(Detector(options)); });
 }
 
-DetectorRef open(const std::string& path, const std::string& backbone) {
+DetectorRef open(const std::string& path, const std::string& backbone, const Where& where) {
   network_runs();
-  return unlocked([&] { return std::make_shared<DetectorPlace>(Detector::open(path, backbone)); });
+  return unlocked([&] {
+    return std::make_shared<DetectorPlace>(Detector::open(path, backbone, nullptr, where.device));
+  });
 }
 
 DetectorRef open_to_learn(const std::string& path, const py::dict& given,
-                          const std::string& backbone, std::optional<std::size_t> versions) {
+                          const std::string& backbone, std::optional<std::size_t> versions,
+                          const Where& where) {
   const DetectorOptions options = detector_options(given);
   HistoryLimits kept;
   kept.by_default = !versions;
@@ -219,7 +222,7 @@ DetectorRef open_to_learn(const std::string& path, const py::dict& given,
   network_runs();
   return unlocked([&] {
     return std::make_shared<DetectorPlace>(Detector::open_to_learn(
-        path, [&] { return options; }, backbone, nullptr, kept));
+        path, [&] { return options; }, backbone, nullptr, kept, where.device));
   });
 }
 
@@ -273,7 +276,7 @@ void refuse_any(const std::vector<Remark>& remarks) {
 // As the command does it: of a data set with a split the good images alone.
 py::dict learn(const DetectorRef& place, const py::list& images, const std::string& task, double p,
                bool online, bool strict, double false_alarms, std::size_t memory_limit,
-               const std::string& who, std::size_t threads, const py::object& progress) {
+               const std::string& who, const Where& where, const py::object& progress) {
   const Images given(images);
   LearnOptions options;
   options.task = task;
@@ -285,7 +288,7 @@ py::dict learn(const DetectorRef& place, const py::list& images, const std::stri
   options.who = who;
   network_runs();
   FoundImages found;
-  const LearnReport report = call(threads, progress, [&](Compute& compute, Progress told) {
+  const LearnReport report = call(where, progress, [&](Compute& compute, Progress told) {
     options.progress = std::move(told);
     if (given.are_files()) found = find_good_images(given.files());
     if (strict) refuse_any(found.remarks);
@@ -304,14 +307,14 @@ py::dict learn(const DetectorRef& place, const py::list& images, const std::stri
 }
 
 void learn_online(const DetectorRef& place, const py::buffer& pixels, const std::string& task,
-                  double p, const std::string& who, std::size_t threads) {
+                  double p, const std::string& who, const Where& where) {
   const ImageArray array(pixels);
   LearnOptions options;
   options.task = task;
   options.p = p;
   options.who = who;
   network_runs();
-  call(threads, py::none(), [&](Compute& compute, const Progress&) {
+  call(where, py::none(), [&](Compute& compute, const Progress&) {
     const Image image = array.image();
     place->lock().change([&] { place->detector().learn_online(image, options, compute); });
   });
@@ -321,11 +324,11 @@ using Box = std::array<double, 4>;
 
 void learn_defect(const DetectorRef& place, const py::buffer& pixels, const std::string& task,
                   const std::optional<Box>& box, const std::optional<py::buffer>& mask_pixels,
-                  std::size_t threads) {
+                  const Where& where) {
   const ImageArray array(pixels);
   const auto mask_array = mask_pixels ? std::make_unique<ImageArray>(*mask_pixels) : nullptr;
   network_runs();
-  call(threads, py::none(), [&](Compute& compute, const Progress&) {
+  call(where, py::none(), [&](Compute& compute, const Progress&) {
     const Image image = array.image();
     const Image mask = mask_array ? mask_array->image() : Image();
     DefectMark mark;
@@ -374,13 +377,13 @@ py::dict seen_dict(Detector::Inspected& item, const std::vector<std::string>& ta
 }
 
 py::list inspect(const DetectorRef& place, const py::list& images, const std::string& task,
-                 double false_alarms, double strangers, bool map, std::size_t threads) {
+                 double false_alarms, double strangers, bool map, const Where& where) {
   const Images given(images);
   const InspectOptions options{false_alarms, strangers, task, map};
   network_runs();
   std::vector<std::string> tasks;
   std::vector<Detector::Inspected> all;
-  call(threads, py::none(), [&](Compute& compute, const Progress&) {
+  call(where, py::none(), [&](Compute& compute, const Progress&) {
     place->lock().read([&] {
       const Detector& detector = place->detector();
       for (const TaskRecord& record : detector.memory().tasks()) tasks.push_back(record.name);
@@ -467,10 +470,10 @@ py::list versions_list(const DetectorRef& place) {
 }
 
 py::tuple forget(const DetectorRef& place, const std::vector<std::uint64_t>& lessons,
-                 const std::vector<std::string>& tasks, bool exact, std::size_t threads,
+                 const std::vector<std::string>& tasks, bool exact, const Where& where,
                  const py::object& progress) {
   network_runs();
-  const Forgotten result = call(threads, progress, [&](Compute& compute, const Progress& told) {
+  const Forgotten result = call(where, progress, [&](Compute& compute, const Progress& told) {
     return place->lock().change([&] {
       return place->detector().forget({lessons, tasks, exact}, compute, told);
     });
@@ -499,10 +502,10 @@ void bind_detector(py::module_& module) {
       .def("learn_defect", learn_defect)
       .def("inspect", inspect)
       .def("extract",
-           [](const DetectorRef& place, const py::buffer& pixels, std::size_t threads) {
+           [](const DetectorRef& place, const py::buffer& pixels, const Where& where) {
              const ImageArray array(pixels);
              network_runs();
-             return patches_dict(call(threads, py::none(), [&](Compute& compute, const Progress&) {
+             return patches_dict(call(where, py::none(), [&](Compute& compute, const Progress&) {
                return place->lock().read(
                    [&] { return place->detector().extractor().extract(array.image(), compute); });
              }));
@@ -516,8 +519,8 @@ void bind_detector(py::module_& module) {
              change(place, [&](const Detector& detector) { detector.save(path); });
            })
       .def("shrink_to",
-           [](const DetectorRef& place, std::size_t count, std::size_t threads) {
-             call(threads, py::none(), [&](Compute& compute, const Progress&) {
+           [](const DetectorRef& place, std::size_t count, const Where& where) {
+             call(where, py::none(), [&](Compute& compute, const Progress&) {
                place->lock().change([&] { place->detector().shrink(count, compute); });
              });
            })

@@ -30,7 +30,7 @@ RankTuple tuple_of(const Ranking& ranking) { return {ranking.auroc, ranking.ap, 
 RankTuple rank_scores(const py::buffer& good, const py::buffer& defect, std::size_t threads) {
   const std::vector<float> a = floats_of(good);
   const std::vector<float> b = floats_of(defect);
-  return tuple_of(call(threads, py::none(),
+  return tuple_of(call({threads, {}}, py::none(),
                        [&](Compute& compute, const Progress&) { return rank(a, b, compute); }));
 }
 
@@ -275,16 +275,16 @@ std::unique_ptr<HeldEvaluation> make_evaluation(const py::dict& given) {
 }
 
 RunResult run(HeldEvaluation& held, const py::dict& given, const py::object& method,
-              std::size_t threads, const py::object& progress) {
+              const Where& where, const py::object& progress) {
   const Setting setting = setting_of(given);
   network_runs();
   if (method.is_none()) {
-    return call(threads, progress, [&](Compute& compute, const Progress& told) {
+    return call(where, progress, [&](Compute& compute, const Progress& told) {
       return held.lock.change([&] { return held.evaluation.run(setting, compute, told); });
     });
   }
   PythonMethod outside(method);
-  return call(threads, progress, [&](Compute& compute, const Progress& told) {
+  return call(where, progress, [&](Compute& compute, const Progress& told) {
     return held.lock.change([&] { return held.evaluation.run(outside, setting, compute, told); });
   });
 }
@@ -317,9 +317,10 @@ void bind_evaluate(py::module_& module) {
       .def(py::init<>())
       .def("add", add_pixels)
       .def("measure", [](Pixels& pixels, std::size_t threads) {
-        const auto measured = call(threads, py::none(), [&](Compute& compute, const Progress&) {
-          return pixels.lock.read([&] { return pixels.scores.measure(compute); });
-        });
+        const auto measured =
+            call({threads, {}}, py::none(), [&](Compute& compute, const Progress&) {
+              return pixels.lock.read([&] { return pixels.scores.measure(compute); });
+            });
         return std::make_pair(tuple_of(measured.pixels), measured.aupro);
       });
   module.def("anomaly_map", anomaly_map_of);

@@ -31,7 +31,7 @@ MemoryRef make(std::size_t dimension, std::size_t capacity, const std::string& r
 }
 
 void learn(const MemoryRef& memory, const py::buffer& features, const std::string& task, double p,
-           std::uint64_t images, std::size_t memory_limit, bool online, std::size_t threads,
+           std::uint64_t images, std::size_t memory_limit, bool online, const Where& where,
            const py::object& progress) {
   const VectorArray given(features);
   LearnHow how;
@@ -39,7 +39,7 @@ void learn(const MemoryRef& memory, const py::buffer& features, const std::strin
   how.p = p;
   how.images = images;
   how.memory_limit = memory_limit;
-  call(threads, progress, [&](Compute& compute, Progress told) {
+  call(where, progress, [&](Compute& compute, Progress told) {
     how.progress = std::move(told);
     memory->lock().change([&] {
       Memory& learner = memory->get_to_change();
@@ -52,22 +52,22 @@ void learn(const MemoryRef& memory, const py::buffer& features, const std::strin
   });
 }
 
-py::object distances(const MemoryRef& memory, const py::buffer& patches, std::size_t threads) {
+py::object distances(const MemoryRef& memory, const py::buffer& patches, const Where& where) {
   const VectorArray given(patches);
-  return to_numpy(call(threads, py::none(), [&](Compute& compute, const Progress&) {
+  return to_numpy(call(where, py::none(), [&](Compute& compute, const Progress&) {
     return memory->lock().read([&] { return memory->get().distances(given.view(), compute); });
   }));
 }
 
-MemoryRef shrink(const MemoryRef& memory, std::size_t count, std::size_t threads) {
-  return call(threads, py::none(), [&](Compute& compute, const Progress&) {
+MemoryRef shrink(const MemoryRef& memory, std::size_t count, const Where& where) {
+  return call(where, py::none(), [&](Compute& compute, const Progress&) {
     return memory->lock().read([&] { return own(memory->get().shrink(count, compute)); });
   });
 }
 
-MemoryRef merge(const MemoryRef& a, const MemoryRef& b, std::size_t capacity, std::size_t threads) {
+MemoryRef merge(const MemoryRef& a, const MemoryRef& b, std::size_t capacity, const Where& where) {
   // One after the other: both at once could wait for each other.
-  return call(threads, py::none(), [&](Compute& compute, const Progress&) {
+  return call(where, py::none(), [&](Compute& compute, const Progress&) {
     const Memory one = a->lock().read([&] { return a->get().copy(); });
     return b->lock().read([&] { return own(Memory::merge(one, b->get(), capacity, compute)); });
   });

@@ -19,6 +19,7 @@
 #include "backbone/plan.h"
 #include "backbone/shapes.h"
 #include "contcore/error.h"
+#include "device/gpu.h"
 
 namespace contcore {
 namespace {
@@ -82,6 +83,8 @@ template <typename Work>
 auto naming(const std::string& file, const Work& work) {
   try {
     return work();
+  } catch (const GpuError&) {
+    throw;  // who catches it is to know what it is
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("{}: {}", file, error.what()));
   }

@@ -10,7 +10,6 @@
 #include <vector>
 
 namespace contcore {
-namespace {
 
 std::size_t cores_allowed() {
   cpu_set_t set;
@@ -21,8 +20,6 @@ std::size_t cores_allowed() {
   const unsigned n = std::thread::hardware_concurrency();
   return n == 0 ? 1 : n;
 }
-
-}  // namespace
 
 struct Threads::Crew {
   explicit Crew(std::size_t count) {

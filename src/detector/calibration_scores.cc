@@ -17,6 +17,8 @@
 #include "contcore/error.h"
 #include "contcore/greedy.h"
 #include "contcore/nearest.h"
+#include "device/one_each.h"
+#include "device/or_processor.h"
 #include "memory/calibration.h"
 #include "memory/consolidate.h"
 #include "memory/contents.h"
@@ -254,10 +256,8 @@ std::vector<std::uint64_t> hashes_of(const TrainingSet& set, Compute& compute) {
   return hashes;
 }
 
-}  // namespace
-
-FoldScores fold_scores(const Memory& memory, const TrainingSet& set, const LearnHow& how,
-                       Compute& compute) {
+FoldScores scores_of_folds(const Memory& memory, const TrainingSet& set, const LearnHow& how,
+                           Compute& compute) {
   const std::vector<std::uint64_t> hashes = hashes_of(set, compute);
   const std::vector<std::size_t> chosen = to_score(hashes);
   const std::size_t folds = std::min(kFolds, chosen.size());
@@ -293,12 +293,13 @@ FoldScores fold_scores(const Memory& memory, const TrainingSet& set, const Learn
     std::iota(rows.begin(), rows.end(), 0U);
     const std::span<const std::uint32_t> own(rows.data(), made.own);
     const std::span<const std::uint32_t> always(rows.data() + made.own, rows.size() - made.own);
+    OneEach alone(compute);
     compute.threads().run(scored.size(), [&](std::size_t i, std::size_t worker) {
       if (worker == 0) {
         report(part_of(progress, 0.5, 1.0),
                static_cast<double>(i) / static_cast<double>(scored.size()));
       }
-      Compute one(1);
+      Compute& one = alone[worker];
       const std::size_t at = chosen[scored[i]];
       const VectorView patches = set.image(at);
       std::vector<float> distances = index.search(patches, 1, one, "patches").distances;
@@ -321,9 +322,9 @@ FoldScores fold_scores(const Memory& memory, const TrainingSet& set, const Learn
   return scored;
 }
 
-std::vector<float> scores_by_others(const Memory& memory, const TrainingSet& set,
-                                    const FoldScores& folds, const std::vector<std::size_t>& images,
-                                    const LearnHow& how, Compute& compute) {
+std::vector<float> scores_by_folds(const Memory& memory, const TrainingSet& set,
+                                   const FoldScores& folds, const std::vector<std::size_t>& images,
+                                   const LearnHow& how, Compute& compute) {
   if (images.empty()) return {};
   const std::size_t vectors = memory.vectors_after(how.task, picks_of(how.p, set.features.rows));
   const FoldMemory made =
@@ -332,15 +333,31 @@ std::vector<float> scores_by_others(const Memory& memory, const TrainingSet& set
   const NearestIndex index(made.vectors.view(), compute);
   const Score score = score_of(memory.source);
   std::vector<float> scores(images.size());
+  OneEach alone(compute);
   compute.threads().run(images.size(), [&](std::size_t i, std::size_t worker) {
     if (worker == 0) {
       report(how.progress, static_cast<double>(i) / static_cast<double>(images.size()));
     }
-    Compute one(1);
-    const auto found = index.search(set.image(images[i]), 1, one, "patches");
+    const auto found = index.search(set.image(images[i]), 1, alone[worker], "patches");
     scores[i] = image_score(found.distances, set.images[images[i]].grid, score);
   });
   return scores;
+}
+
+}  // namespace
+
+FoldScores fold_scores(const Memory& memory, const TrainingSet& set, const LearnHow& how,
+                       Compute& compute) {
+  return or_processor(compute,
+                      [&](Compute& with) { return scores_of_folds(memory, set, how, with); });
+}
+
+std::vector<float> scores_by_others(const Memory& memory, const TrainingSet& set,
+                                    const FoldScores& folds, const std::vector<std::size_t>& images,
+                                    const LearnHow& how, Compute& compute) {
+  return or_processor(compute, [&](Compute& with) {
+    return scores_by_folds(memory, set, folds, images, how, with);
+  });
 }
 
 ImageScores next_scores(const Memory& memory, const Patches& patches, const std::string& task,

@@ -25,6 +25,7 @@
 #include "detector/lessons.h"
 #include "detector/relearn.h"
 #include "detector/reviewing.h"
+#include "device/one_each.h"
 #include "memory/calibration.h"
 #include "memory/contents.h"
 #include "memory/history.h"
@@ -181,13 +182,14 @@ Detector::Detector(Memory memory, const std::string& backbone) {
   state_ = std::make_unique<State>(std::move(extractor), std::move(memory));
 }
 
-Detector Detector::open(const std::string& path, const std::string& backbone,
-                        std::size_t* lessons) {
-  return open_with_history(path, backbone, lessons, nullptr);
+Detector Detector::open(const std::string& path, const std::string& backbone, std::size_t* lessons,
+                        const Device& device) {
+  return open_with_history(path, backbone, lessons, nullptr, device);
 }
 
 Detector Detector::open_with_history(const std::string& path, const std::string& backbone,
-                                     std::size_t* lessons, std::unique_ptr<History> history) {
+                                     std::size_t* lessons, std::unique_ptr<History> history,
+                                     const Device& device) {
   SavedMemory saved = open_saved(path);
   Memory& memory = saved.memory;
   Extractor extractor = Extractor::of_source(memory.source, memory.dimension(), path, backbone);
@@ -199,7 +201,7 @@ Detector Detector::open_with_history(const std::string& path, const std::string&
     state->history = std::move(history);
   }
   if (!saved.records.empty()) {
-    Compute compute;
+    Compute compute(0, device);
     const Replayed replayed =
         replay(state->memory, state->extractor, saved.records, journal_of(path), compute);
     if (state->history) {
@@ -213,12 +215,13 @@ Detector Detector::open_with_history(const std::string& path, const std::string&
 Detector Detector::open_to_learn(const std::string& path,
                                  const std::function<DetectorOptions()>& of_new,
                                  const std::string& backbone, std::size_t* lessons,
-                                 const HistoryLimits& kept) {
+                                 const HistoryLimits& kept, const Device& device) {
   auto file = std::make_unique<MemoryFile>(path);
   const bool exists = file->exists();
   auto history = std::make_unique<History>(path, kept);
-  Detector detector =
-      exists ? open_with_history(path, backbone, lessons, std::move(history)) : Detector(of_new());
+  Detector detector = exists
+                          ? open_with_history(path, backbone, lessons, std::move(history), device)
+                          : Detector(of_new());
   if (!exists) detector.state_->history = std::move(history);
   detector.state_->path = path;
   detector.state_->file = std::move(file);
@@ -486,6 +489,7 @@ LearnReport Detector::learn_defects(const std::vector<std::string>& files,
   const Rollback rollback(memory);
   std::unique_ptr<LessonImagesWriter> kept;
   if (state_->history) kept = state_->history->new_images();
+  Compute alone(1, compute.device());  // the crew is at work on the next ones
   const auto take = [&](std::size_t i, Extracted& image) {
     std::string reason = image.error;
     Image mask;
@@ -497,7 +501,6 @@ LearnReport Detector::learn_defects(const std::vector<std::string>& files,
           mask = read_image(path);
           mark.mask = &mask;
         }
-        Compute alone(1);  // the crew is at work on the next ones
         contcore::learn_defect(memory, options.task, *image.patches, mark, alone);
       }
     } catch (const Error& error) {
@@ -577,11 +580,11 @@ void Detector::inspect_images(const ImageList& images, const InspectOptions& opt
     return;
   }
   std::atomic<bool> stop = false;
+  OneEach alone(compute);
   run_in_order<Inspected>(
       compute, images.count(), kMostImagesAhead,
-      [&](std::size_t i, std::size_t) {
-        Compute one(1);
-        return stop ? Inspected{} : look(i, one);
+      [&](std::size_t i, std::size_t worker) {
+        return stop ? Inspected{} : look(i, alone[worker]);
       },
       [&](std::size_t, Inspected& result) {
         if (!stop && !each(result)) stop = true;

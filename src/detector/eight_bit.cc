@@ -61,7 +61,8 @@ NetworkInput calibration_input(const Backbone& backbone, const Image& image) {
 }
 
 // Calls use(maps, lane) for each image, up to kMostLanes of them at a time, a thread for each: the
-// maps of all tensors of a network take much memory, and a thread alone never waits for others.
+// maps of all tensors of a network take much memory, and a thread alone never waits for others. On
+// the processor, so that what is made and kept is the same on every machine.
 template <typename Use>
 void run_images(const Backbone& backbone, const CalibrationImages& images, Compute& compute,
                 const Progress& progress, const Use& use) {

@@ -8,17 +8,17 @@
 #include "contcore/error.h"
 #include "contcore/image.h"
 #include "detector/in_order.h"
+#include "device/one_each.h"
 
 namespace contcore {
 namespace {
 
 Extracted extract_image(const Extractor& extractor, const ImageList& images, std::size_t i,
-                        bool keep_bytes) {
-  Compute one(1);
+                        bool keep_bytes, Compute& compute) {
   Extracted result;
   try {
     const Image image = keep_bytes ? images.load(i, result.bytes) : images.load(i);
-    result.patches = about_image(images.name(i), [&] { return extractor.extract(image, one); });
+    result.patches = about_image(images.name(i), [&] { return extractor.extract(image, compute); });
     result.look = look_at(image);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kInput) throw;
@@ -50,6 +50,7 @@ void extract_images(const Extractor& extractor, const ImageList& images, std::si
                     std::size_t n, bool keep_bytes, Compute& compute, const Progress& progress,
                     const std::function<void(std::size_t, Extracted&)>& use) {
   std::atomic<std::size_t> done = first;
+  OneEach alone(compute);
   run_in_order<Extracted>(
       compute, n, kMostImagesAhead,
       [&](std::size_t i, std::size_t worker) {
@@ -58,7 +59,7 @@ void extract_images(const Extractor& extractor, const ImageList& images, std::si
             !progress(static_cast<double>(done) / static_cast<double>(images.count()))) {
           throw Error(Error::Kind::kCancelled, "stopped");
         }
-        return extract_image(extractor, images, first + i, keep_bytes);
+        return extract_image(extractor, images, first + i, keep_bytes, alone[worker]);
       },
       [&](std::size_t i, Extracted& image) {
         use(first + i, image);

@@ -17,6 +17,7 @@
 #include "contcore/error.h"
 #include "contcore/score.h"
 #include "detector/eight_bit.h"
+#include "device/or_processor.h"
 
 namespace contcore {
 namespace {
@@ -110,7 +111,7 @@ ByteScale scale_of(const Source& source, const std::string& name) {
 Backbone open_backbone(const std::string& named, const std::vector<std::string>& layers,
                        Precision precision, const Notice& notice, const std::string& wanted) {
   if (precision == Precision::kFloat) return Backbone(resolve_backbone(named), layers);
-  Compute compute;
+  Compute compute;  // the form is the same on every machine: no GPU's floats are in it
   const EightBitForm form = eight_bit_form(named, compute, notice, {}, wanted);
   return Backbone::of_bytes(form.file.empty() ? named : form.file, form.bytes, layers);
 }
@@ -132,11 +133,12 @@ struct Extractor::State {
   State(Backbone network, const Geometry& how, const PatchEmbedding& patches)
       : backbone(std::move(network)), geometry(how), embedding(patches) {}
 
-  Backbone::Runner take(std::size_t threads) {
+  Backbone::Runner take(std::size_t threads, const Device& device) {
     {
       const std::lock_guard<std::mutex> lock(mutex);
-      const auto found = std::find_if(idle.begin(), idle.end(),
-                                      [&](const Idle& one) { return one.threads == threads; });
+      const auto found = std::find_if(idle.begin(), idle.end(), [&](const Idle& one) {
+        return one.threads == threads && one.device == device;
+      });
       if (found != idle.end()) {
         Backbone::Runner runner = std::move(found->runner);
         idle.erase(found);
@@ -146,10 +148,12 @@ struct Extractor::State {
     return backbone.runner();
   }
 
-  void put_back(std::size_t threads, Backbone::Runner runner) {
+  void put_back(std::size_t threads, const Device& device, Backbone::Runner runner) {
     const std::lock_guard<std::mutex> lock(mutex);
-    idle.push_back({threads, std::move(runner)});
+    idle.push_back({threads, device, std::move(runner)});
   }
+
+  Patches extract(const Image& image, Compute& compute);
 
   // False if a number is not finite.
   bool embed_into(const std::vector<FeatureMap>& maps, Patches& patches, Compute& compute) const {
@@ -165,6 +169,7 @@ struct Extractor::State {
 
   struct Idle {
     std::size_t threads;
+    Device device;
     Backbone::Runner runner;
   };
   Backbone backbone;
@@ -195,7 +200,7 @@ Extractor::Extractor(const ExtractorOptions& options) {
                     {"crop", options.geometry.crop_text()},
                     {"neighbourhood", fmt::format("{}", embedding.neighbourhood)}};
   if (options.precision == Precision::kFloat) return;
-  Compute compute;
+  Compute compute;  // as for the 8-bit form
   state_->bytes = find_byte_scale(backbone(), embedding, compute, options.notice);
   state_->source["precision"] = precision_word(options.precision);
   state_->source["scale"] = fmt::format("{}", state_->bytes->scale);
@@ -255,18 +260,20 @@ void Extractor::release() const {
   state_->idle.clear();
 }
 
-Patches Extractor::extract(const Image& image, Compute& compute) const {
+Patches Extractor::State::extract(const Image& image, Compute& compute) {
   Patches patches;
-  patches.input = prepare(image, state_->geometry);
+  patches.input = prepare(image, geometry);
   patches.image_width = image.width;
   patches.image_height = image.height;
-  Backbone::Runner runner = state_->take(compute.threads().count());
+  const std::size_t threads = compute.threads().count();
+  const Device device = compute.device();
+  Backbone::Runner runner = take(threads, device);
   const std::vector<FeatureMap> maps =
       runner.run(patches.input.chw, patches.input.height, patches.input.width, compute);
   patches.grid_width = maps[0].width;
   patches.grid_height = maps[0].height;
-  const bool finite = state_->embed_into(maps, patches, compute);
-  state_->put_back(compute.threads().count(), std::move(runner));
+  const bool finite = embed_into(maps, patches, compute);
+  put_back(threads, device, std::move(runner));
   patches.input.chw = {};
   if (!finite) {
     throw Error(Error::Kind::kInput,
@@ -274,6 +281,10 @@ Patches Extractor::extract(const Image& image, Compute& compute) const {
                 "preprocessing is needed");
   }
   return patches;
+}
+
+Patches Extractor::extract(const Image& image, Compute& compute) const {
+  return or_processor(compute, [&](Compute& with) { return state_->extract(image, with); });
 }
 
 Patches Patches::copy() const {

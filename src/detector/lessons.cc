@@ -9,6 +9,7 @@
 #include "contcore/image.h"
 #include "detector/in_order.h"
 #include "detector/learning.h"
+#include "device/one_each.h"
 #include "memory/calibration.h"
 
 namespace contcore {
@@ -175,16 +176,18 @@ Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<st
     Patches patches;  // none of a threshold
   };
   Replayed result;
+  OneEach each(compute);
+  // They are taken while the crew is at work on the next ones.
+  Compute alone(1, compute.device());
   run_in_order<Read>(
       compute, records.size(), compute.threads().count(),
-      [&](std::size_t i, std::size_t) {
+      [&](std::size_t i, std::size_t worker) {
         Read made{read_lesson(records[i], path), {}};
         if (!made.lesson.has_image()) return made;
         const auto* bytes = reinterpret_cast<const std::uint8_t*>(made.lesson.image.data());
-        Compute alone(1);
         try {
           const Image image = decode_image({bytes, made.lesson.image.size()}, path);
-          made.patches = extractor.extract(image, alone);
+          made.patches = extractor.extract(image, each[worker]);
         } catch (const Error& error) {
           // It could be read when it came, or it would not be here.
           throw Error(
@@ -197,7 +200,6 @@ Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<st
         return made;
       },
       [&](std::size_t, Read& made) {
-        Compute alone(1);  // the crew is at work on the next ones
         // Refused rather than left out: an earlier version may have taken such a name.
         if (made.lesson.has_image()) memory.check_task(made.lesson.task);
         result.taken.push_back(false);

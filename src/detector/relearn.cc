@@ -12,6 +12,7 @@
 #include "detector/in_order.h"
 #include "detector/learning.h"
 #include "detector/lessons.h"
+#include "device/one_each.h"
 #include "memory/lesson_images.h"
 
 namespace contcore {
@@ -207,6 +208,7 @@ template <typename Use>
 void each_image(const std::string& file, const Extractor& extractor, Compute& compute,
                 const Use& use) {
   LessonImagesReader reader(file);
+  OneEach alone(compute);
   for (bool more = true; more;) {
     std::vector<std::vector<std::uint8_t>> images;
     while (images.size() < kImagesHeld) {
@@ -216,9 +218,8 @@ void each_image(const std::string& file, const Extractor& extractor, Compute& co
       images.push_back(std::move(*image));
     }
     std::vector<Patches> patches(images.size());
-    compute.threads().run(images.size(), [&](std::size_t i, std::size_t) {
-      Compute one(1);
-      patches[i] = extractor.extract(decode_image(images[i], file), one);
+    compute.threads().run(images.size(), [&](std::size_t i, std::size_t worker) {
+      patches[i] = extractor.extract(decode_image(images[i], file), alone[worker]);
     });
     for (const Patches& of_image : patches) use(of_image);
   }

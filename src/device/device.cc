@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+#include <mutex>
+
 #include "contcore/compute.h"
 #include "contcore/error.h"
 #include "device/gpu.h"
@@ -10,12 +13,16 @@
 namespace contcore {
 namespace {
 
+std::atomic<bool> gpus_failed = false;
+std::mutex failure_mutex;
+std::string failure;  // the first
+std::atomic<std::size_t> fallbacks = 0;
+
 std::string what_there_is(const Gpus& gpus) {
   if (gpus.all.empty()) return gpus.why_none;
   std::string list = "there is ";
   for (std::size_t i = 0; i < gpus.all.size(); ++i) {
-    const GpuInfo& gpu = gpus.all[i];
-    list += fmt::format("{}{} ({})", i == 0 ? "" : ", ", gpu.device.text(), gpu.name);
+    list += (i == 0 ? "" : ", ") + gpus.all[i].text();
   }
   return list;
 }
@@ -23,6 +30,26 @@ std::string what_there_is(const Gpus& gpus) {
 }  // namespace
 
 std::string Device::text() const { return is_cpu() ? "cpu" : fmt::format("cuda:{}", cuda); }
+
+std::string GpuInfo::text() const {
+  constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+  return fmt::format("{} ({}, {:.0f} GiB)", device.text(), name,
+                     static_cast<double>(memory) / kGib);
+}
+
+std::string gpu_failure() {
+  const std::lock_guard<std::mutex> lock(failure_mutex);
+  return failure;
+}
+
+void give_up_gpus(const std::string& why) {
+  const std::lock_guard<std::mutex> lock(failure_mutex);
+  if (failure.empty()) failure = why;
+  gpus_failed = true;
+}
+
+std::size_t gpu_fallbacks() { return fallbacks; }
+void count_gpu_fallback() { ++fallbacks; }
 
 Device Device::parse(const std::string& text) {
   if (text == "cpu") return {};
@@ -40,16 +67,18 @@ Device Device::parse(const std::string& text) {
   for (const GpuInfo& gpu : gpus.all) {
     if (!numbered || gpu.device.cuda == wanted) return gpu.device;
   }
-  throw Error(Error::Kind::kUsage,
-              fmt::format("{} cannot be used: {}; --device cpu does without it", text,
-                          what_there_is(gpus)));
+  throw Error(Error::Kind::kUsage, fmt::format("{} cannot be used: {}; device cpu does without it",
+                                               text, what_there_is(gpus)));
 }
 
 Compute::Compute(std::size_t threads, Device device) : threads_(threads), device_(device) {}
 Compute::~Compute() = default;
 
+Device Compute::device() const { return gpus_failed ? Device() : device_; }
+
 Gpu* Compute::gpu() {
-  if (!device_.is_cpu() && gpu_ == nullptr) gpu_ = std::make_unique<Gpu>(device_.cuda);
+  if (device().is_cpu()) return nullptr;
+  if (gpu_ == nullptr) gpu_ = std::make_unique<Gpu>(device_.cuda);
   return gpu_.get();
 }
 

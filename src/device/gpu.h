@@ -18,11 +18,22 @@ namespace contcore {
 
 class PinnedBuffer;
 
-/// There is not enough memory on a GPU for what was asked: the processor can do it instead.
-class GpuMemoryError : public Error {
+/// A GPU did not do what was asked: the processor can do it instead.
+class GpuError : public Error {
  public:
-  explicit GpuMemoryError(const std::string& what) : Error(Kind::kInput, what) {}
+  using Error::Error;
 };
+
+/// There is not enough memory on it.
+class GpuMemoryError : public GpuError {
+ public:
+  explicit GpuMemoryError(const std::string& what) : GpuError(Kind::kInput, what) {}
+};
+
+/// From now on no Compute has a GPU (gpu_failure()). The first reason given stays.
+void give_up_gpus(const std::string& why);
+/// For gpu_fallbacks().
+void count_gpu_fallback();
 
 /// One GPU and a stream of its own, on which everything runs in order. For one thread at a time;
 /// several may work on the same GPU, each with its own.
@@ -126,8 +137,9 @@ class PinnedBuffer {
   std::size_t bytes_ = 0;
 };
 
-/// Throws unless a CUDA call (what it returned: a cudaError_t) succeeded: GpuMemoryError, or Error
-/// (kInternal) that names `what`.
+/// Throws unless a CUDA call (what it returned: a cudaError_t) succeeded: GpuMemoryError, or
+/// GpuError (kInternal) that names `what`; after that no GPU is used any more, since nothing that
+/// this process asks of it would succeed.
 void check_cuda(int status, const char* what);
 
 }  // namespace contcore

@@ -22,6 +22,23 @@ std::size_t attribute(cudaDeviceAttr which, int number) {
   return size_of(value);
 }
 
+// Of the calling thread's GPU.
+cudaError_t ask_free_memory(int number, std::size_t& bytes) {
+  std::size_t free = 0, all = 0;
+  cudaMemPool_t pool = nullptr;
+  std::uint64_t reserved = 0, used = 0;  // what the pool keeps is free as well
+  cudaError_t status = cudaMemGetInfo(&free, &all);
+  if (status == cudaSuccess) status = cudaDeviceGetDefaultMemPool(&pool, number);
+  if (status == cudaSuccess) {
+    status = cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved);
+  }
+  if (status == cudaSuccess) {
+    status = cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used);
+  }
+  bytes = free + static_cast<std::size_t>(reserved - used);
+  return status;
+}
+
 std::string driver_text(cudaError_t status) {
   int driver = 0;
   cudaDriverGetVersion(&driver);
@@ -41,11 +58,12 @@ void check_cuda(int status, const char* what) {
   cudaGetLastError();  // not to be met again by the next call
   if (error == cudaErrorMemoryAllocation) {
     throw GpuMemoryError(fmt::format(
-        "{}: the GPU has not enough memory; end what else uses it, or give --device cpu", what));
+        "{}: the GPU has not enough memory; end what else uses it, or take device cpu", what));
   }
-  throw Error(Error::Kind::kInternal,
-              fmt::format("{}: {} ({}); --device cpu does without the GPU", what,
-                          cudaGetErrorString(error), cudaGetErrorName(error)));
+  const std::string text = fmt::format("{}: {} ({}); device cpu does without the GPU", what,
+                                       cudaGetErrorString(error), cudaGetErrorName(error));
+  give_up_gpus(text);
+  throw GpuError(Error::Kind::kInternal, text);
 }
 
 Gpus find_gpus() {
@@ -72,13 +90,30 @@ Gpus find_gpus() {
   return gpus;
 }
 
+std::size_t free_memory(const Device& device) {
+  std::size_t bytes = 0;
+  if (device.is_cpu() || cudaSetDevice(device.cuda) != cudaSuccess ||
+      ask_free_memory(device.cuda, bytes) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return bytes;
+}
+
 // ---- a GPU -------------------------------------------------------------------------------------
 
 Gpu::Gpu(int number) : number_(number) {
   if (cudaSetDevice(number) != cudaSuccess || cudaFree(nullptr) != cudaSuccess) {
     const cudaError_t status = cudaGetLastError();
+    if (status == cudaErrorMemoryAllocation) check_cuda(status, "preparing the GPU");
+    if (status == cudaErrorDevicesUnavailable) {
+      throw GpuError(Error::Kind::kUsage,
+                     fmt::format("{} cannot be used: another process has it for itself; device cpu "
+                                 "does without it",
+                                 Device{number}.text()));
+    }
     throw Error(Error::Kind::kUsage,
-                fmt::format("{} cannot be used: {}; --device cpu does without it",
+                fmt::format("{} cannot be used: {}; device cpu does without it",
                             Device{number}.text(), driver_text(status)));
   }
   processors_ = attribute(cudaDevAttrMultiProcessorCount, number);
@@ -104,16 +139,9 @@ void Gpu::use() const { check_cuda(cudaSetDevice(number_), "using the GPU"); }
 
 std::size_t Gpu::free_memory() const {
   use();
-  std::size_t free = 0, all = 0;
-  check_cuda(cudaMemGetInfo(&free, &all), "asking for the GPU's memory");
-  cudaMemPool_t pool = nullptr;
-  std::uint64_t reserved = 0, used = 0;  // what the pool keeps is free as well
-  check_cuda(cudaDeviceGetDefaultMemPool(&pool, number_), "asking for the GPU's memory");
-  check_cuda(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved),
-             "asking for the GPU's memory");
-  check_cuda(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used),
-             "asking for the GPU's memory");
-  return free + static_cast<std::size_t>(reserved - used);
+  std::size_t free = 0;
+  check_cuda(ask_free_memory(number_, free), "asking for the GPU's memory");
+  return free;
 }
 
 void Gpu::upload(void* to, const void* from, std::size_t bytes) {

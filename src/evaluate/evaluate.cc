@@ -13,6 +13,7 @@
 #include "contcore/metrics.h"
 #include "detector/extract_images.h"
 #include "detector/in_order.h"
+#include "device/one_each.h"
 #include "evaluate/contender.h"
 #include "evaluate/evaluation.h"
 #include "evaluate/gallery.h"
@@ -66,6 +67,7 @@ Measures measure_class(Contender& method, const Product& product, std::size_t in
   PixelScores pixels;
   bool maps = product.masks;
   const std::size_t n = product.test.size();
+  OneEach alone(compute);
   for (std::size_t begin = 0; begin < n;) {
     const std::size_t end = begin + std::min(n - begin, method.most_images());
     method.ask(index, shared, begin, end);
@@ -74,8 +76,7 @@ Measures measure_class(Contender& method, const Product& product, std::size_t in
         [&](std::size_t item, std::size_t worker) {
           const std::size_t i = begin + item;
           if (worker == 0) report(progress, static_cast<double>(i) / static_cast<double>(n));
-          Compute one(1);
-          Seen seen{method.answer(index, features, i, product.masks, one), {}};
+          Seen seen{method.answer(index, features, i, product.masks, alone[worker]), {}};
           const TestImage& image = product.test[i];
           if (image.defect && !seen.answer.map.values.empty()) {
             seen.mask = read_mask(image.mask, features.images[i]);

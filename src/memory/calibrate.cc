@@ -12,6 +12,7 @@
 #include "base/rows.h"
 #include "contcore/error.h"
 #include "contcore/memory.h"
+#include "device/or_processor.h"
 #include "memory/state.h"
 
 namespace contcore {
@@ -186,8 +187,10 @@ Memory::Thinned Memory::thinned(VectorView patches, const std::string& task,
   const VectorStore& store = state_->contents->store;
   const auto number = static_cast<std::int32_t>(find_task(task).value_or(tasks().size()));
   const std::vector<std::uint32_t> own = in_greedy_order(store, store.slots_of(number));
-  return {own.size(), thinned_distances(patches, store.vectors(), own, level_sizes(own.size()),
-                                        state_->slots_of_others(number), compute)};
+  return or_processor(compute, [&](Compute& with) -> Thinned {
+    return {own.size(), thinned_distances(patches, store.vectors(), own, level_sizes(own.size()),
+                                          state_->slots_of_others(number), with)};
+  });
 }
 
 void Memory::calibrate(const std::string& task, std::span<const ImageScores> scores,

@@ -10,6 +10,7 @@
 
 #include "contcore/error.h"
 #include "contcore/memory.h"
+#include "device/or_processor.h"
 #include "memory/state.h"
 
 namespace contcore {
@@ -37,17 +38,19 @@ void Memory::learn_defect(const std::string& task, VectorView patches, std::uint
   check_reach(patches, rows, fmt::format("task '{}'", task));
   if (state_->calibration.of(*known).defects.knows(image)) return;
   TaskCalibration& own = state_->calibration.of(*known);
-  DefectBank next = own.defects.copy();
-  next.add(patches, {image}, state_->contents->store, compute);
-  std::swap(own.defects, next);
-  try {
-    own.measure_suspects(true, compute);
-    state_->trim_defects(compute);
-  } catch (...) {  // there is too little memory
+  or_processor(compute, [&](Compute& with) {
+    DefectBank next = own.defects.copy();
+    next.add(patches, {image}, state_->contents->store, with);
     std::swap(own.defects, next);
-    for (CalibratedImage& each : own.images) each.to_defect.clear();
-    throw;
-  }
+    try {
+      own.measure_suspects(true, with);
+      state_->trim_defects(with);
+    } catch (...) {  // there is too little memory
+      std::swap(own.defects, next);
+      for (CalibratedImage& each : own.images) each.to_defect.clear();
+      throw;
+    }
+  });
 }
 
 void Memory::State::trim_defects(Compute& compute) {
@@ -74,8 +77,9 @@ void Memory::raise(std::size_t task, VectorView patches, std::span<float> distan
     throw Error(Error::Kind::kInternal, "distances to raise that are not those of the patches");
   }
   if (!known_defects(task).used) return;
+  const DefectBank& defects = state_->calibration.tasks[task].defects;
   const std::vector<float> to_defect =
-      state_->calibration.tasks[task].defects.distances(patches, compute);
+      or_processor(compute, [&](Compute& with) { return defects.distances(patches, with); });
   std::transform(distances.begin(), distances.end(), to_defect.begin(), distances.begin(),
                  raised_distance);
 }

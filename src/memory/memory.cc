@@ -11,6 +11,7 @@
 #include "base/rows.h"
 #include "base/task_name.h"
 #include "contcore/error.h"
+#include "device/or_processor.h"
 #include "memory/state.h"
 
 namespace contcore {
@@ -207,24 +208,28 @@ void Memory::check_learn(VectorView features, const LearnHow& how) const {
 
 void Memory::learn(VectorView features, const LearnHow& how, Compute& compute) {
   check_learn(features, how);
-  state_->score_kept_patches(compute);
-  state_->contents = state_->rule->learn(*state_->contents, features, how, compute);
+  or_processor(compute, [&](Compute& with) {
+    state_->score_kept_patches(with);
+    state_->contents = state_->rule->learn(*state_->contents, features, how, with);
+  });
 }
 
 void Memory::learn_online(VectorView features, const LearnHow& how, Compute& compute) {
   check_learn(features, how);
   const bool worth = state_->rule->worth_online(*state_->contents, picks_of(how.p, features.rows));
   const bool in_place = worth && features.scalar == scalar();
-  if (!in_place) {
+  or_processor(compute, [&](Compute& with) {
+    if (in_place) {
+      state_->score_kept_patches(with);
+      return state_->rule->learn_online(*state_->contents, features, how, with);
+    }
     if (how.before && !state_->base_slots(how.task).empty()) {
       const auto own = static_cast<std::int32_t>(find_task(how.task).value_or(0));
       const auto among = state_->rule->expands_on_own() ? std::optional(own) : std::nullopt;
-      report_distances(how, state_->contents->store.nearest(features, compute, among).squared);
+      report_distances(how, state_->contents->store.nearest(features, with, among).squared);
     }
-    return learn(features, how, compute);
-  }
-  state_->score_kept_patches(compute);
-  state_->rule->learn_online(*state_->contents, features, how, compute);
+    learn(features, how, with);
+  });
 }
 
 std::vector<float> Memory::distances(VectorView patches, Compute& compute) const {
@@ -232,7 +237,9 @@ std::vector<float> Memory::distances(VectorView patches, Compute& compute) const
     throw Error(Error::Kind::kInput, "the memory is empty; learn good images first");
   }
   check_kind(patches, *this, "the patches");
-  return state_->contents->store.index(compute).distances(patches, compute);
+  return or_processor(compute, [&](Compute& with) {
+    return state_->contents->store.index(with).distances(patches, with);
+  });
 }
 
 // With nothing left of an earlier version's.

@@ -48,7 +48,11 @@ bool is_own_host(std::string_view host) {
 }  // namespace
 
 Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store)
-    : options_(options), live_(live), store_(store), routes_(routes(options.http.body)) {
+    : options_(options),
+      live_(live),
+      store_(store),
+      routes_(routes(options.http.body)),
+      alone_(1, options.device) {
   if (options.rate > 0) rate_.emplace(options.rate, std::max(1.0, 2 * options.rate));
   store_.learned_up_to(images_in(*live_.memory()));
   store_.pass_over(live_.last_inspection());
@@ -67,15 +71,24 @@ Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store)
   } catch (const Error& error) {
     if (options_.note) options_.note(error.what());  // before the journal is begun anew it must
   }
+  if (!options.device.is_cpu()) {
+    for (const GpuInfo& gpu : find_gpus().all) {
+      if (gpu.device == options.device) gpu_ = gpu;
+    }
+    if (gpu_ && options.note) options.note("inspects and learns on " + gpu_->text());
+  }
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
   Executor::Options how;
   how.threads = options.threads != 0 ? options.threads : cores;
+  how.device = options.device;
   how.most = options.queue;
   how.note = options.note;
   inspectors_ = std::make_unique<Executor>(how);
   how.threads = 1;
+  how.device = {};
   how.most = kQueryQueue;
   query_ = std::make_unique<Executor>(how);
+  how.device = options.device;
   how.crew = cores;
   how.most = kLearnerQueue;
   how.nice = kLearnerNice;

@@ -153,6 +153,9 @@ class Api {
   void idle(Compute& compute);
   void keep();
   void note_kept(const std::string& why_not);
+  void note_gpu();
+  Device device() const;
+  void show_device(Metrics& metrics);
   void sample();
   void stop_learning(const std::string& reason);
   void resume_learning(Compute& compute);
@@ -168,6 +171,9 @@ class Api {
   bool said_empty_ = false;        // for the watch's thread alone
   std::optional<RateLimit> rate_;  // for the server's thread alone
   Compute no_crew_{1};             // the same
+  Compute alone_;                  // for the learner's thread alone
+  std::optional<GpuInfo> gpu_;     // of the device, if it is one
+  bool noted_gpu_ = false;         // for the keeper's thread alone: that it failed
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
 
   mutable std::mutex mutex_;  // of what follows

@@ -64,8 +64,18 @@ void Api::note_kept(const std::string& why_not) {
   unkept_ = why_not;
 }
 
+// Once: whoever reads the log learns why inspections take longer now.
+void Api::note_gpu() {
+  if (noted_gpu_) return;
+  const std::string failure = gpu_failure();
+  if (failure.empty()) return;
+  noted_gpu_ = true;
+  if (options_.note) options_.note("the processor goes on without the GPU: " + failure);
+}
+
 // Often, whatever inspections and learning do: what the power takes is what came since.
 void Api::keep() {
+  note_gpu();
   try {
     store_.flush();
   } catch (const std::exception& error) {

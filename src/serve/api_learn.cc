@@ -117,8 +117,7 @@ void Api::resume_learning(Compute& compute) {
 void Api::learn(const Lesson& lesson, Compute& compute, const std::function<void()>& before) {
   const Image picture = decode(lesson.image);
   // Alone: a crew that works in step would wait for whichever of it the inspections hold up.
-  Compute alone(1);
-  const Patches patches = extract(picture, alone);
+  const Patches patches = extract(picture, alone_);
   take(lesson, patches, compute, before);
 }
 

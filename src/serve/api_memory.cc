@@ -69,9 +69,29 @@ HttpResponse Api::page(const HttpRequest& /*request*/, const Params& params, Com
   return response;
 }
 
+// The processor, since a GPU failed.
+Device Api::device() const { return gpu_failure().empty() ? options_.device : Device(); }
+
+void Api::show_device(Metrics& metrics) {
+  const bool on_gpu = !device().is_cpu() && gpu_;
+  metrics
+      .gauge("contcore_device_info", "What inspects and learns",
+             {{"device", device().text()}, {"name", on_gpu ? gpu_->name : "processor"}})
+      .set(1);
+  Counter& fallbacks = metrics_.counter("contcore_gpu_fallbacks_total",
+                                        "Pieces of work that the processor took over from a GPU");
+  fallbacks.add(gpu_fallbacks() - fallbacks.value());
+  if (!on_gpu) return;
+  metrics.gauge("contcore_device_memory_bytes", "Memory of the GPU")
+      .set(static_cast<double>(gpu_->memory));
+  metrics.gauge("contcore_device_memory_free_bytes", "Memory of the GPU that can be had")
+      .set(static_cast<double>(free_memory(gpu_->device)));
+}
+
 HttpResponse Api::metrics(const HttpRequest& /*request*/, const Params& /*params*/,
                           Compute& /*compute*/) {
   Metrics of_tasks(kMostTaskSeries);  // made anew, so that a task that is gone is not shown
+  show_device(of_tasks);
   {
     const auto memory = live_.memory();
     const std::vector<TaskState> states = memory->states();
@@ -142,6 +162,10 @@ HttpResponse Api::status(const HttpRequest& request, const Params& /*params*/,
               {"certificate", memory->size() == 0 ? Json(nullptr) : finite(memory->certificate())},
               {"backbone", backbone_text(memory->source)}}},
             {"tasks", memory->tasks().size()},
+            {"device",
+             {{"name", device().text()},
+              {"gpu", device().is_cpu() || !gpu_ ? "" : gpu_->name},
+              {"failure", gpu_failure()}}},
             {"learning",
              {{"state", !stopped.empty() ? "stopped"
                         : learning       ? "learning"
@@ -229,7 +253,7 @@ HttpResponse Api::set_threshold(const HttpRequest& request, const Params& params
 // Earlier versions kept them in the store, where the memory's other readers do not look.
 void Api::take_over_thresholds() {
   constexpr std::string_view kPrefix = "threshold/";
-  Compute compute;
+  Compute compute(0, options_.device);
   for (const auto& [key, value] : store_.settings()) {
     if (!key.starts_with(kPrefix)) continue;
     Lesson lesson;

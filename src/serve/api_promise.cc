@@ -23,6 +23,9 @@ TaskPromise Api::promise_of(const std::string& task, const std::optional<Thresho
 
 Json Api::warnings(const Memory& memory) {
   Json list = Json::array();
+  if (const std::string failure = gpu_failure(); !failure.empty()) {
+    list.push_back("the GPU failed, and the processor goes on without it: " + failure);
+  }
   for (std::size_t t = 0; t < memory.tasks().size(); ++t) {
     const std::string& name = memory.tasks()[t].name;
     // Thresholds of hundreds of tasks take longer than to see that nobody inspects most of them.

@@ -43,7 +43,7 @@ void Executor::finish() {
 void Executor::run() {
   // On Linux this is of the thread alone, and of those it starts: its crew.
   if (options_.nice > 0) ::setpriority(PRIO_PROCESS, 0, options_.nice);
-  Compute crew(options_.crew);
+  Compute crew(options_.crew, options_.device);
   const std::chrono::duration<double> quiet(options_.idle_seconds);
   for (;;) {
     Work work;

@@ -21,6 +21,7 @@ class Executor {
   struct Options {
     std::size_t threads = 1;
     std::size_t crew = 1;   ///< of each thread, for the work to use; 0: one for each core
+    Device device;          ///< of each thread
     std::size_t most = 64;  ///< that may wait
     int nice = 0;           ///< how far the threads stand back behind others, 0 to 19
     /// Called by a single thread when there has been nothing to do for a while.

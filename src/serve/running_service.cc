@@ -13,6 +13,7 @@ ServiceOptions options_of(const ServeOptions& given) {
   options.version = CONTCORE_VERSION;
   options.address = given.address;
   options.port = given.port;
+  options.device = given.device;
   if (!given.tokens.empty()) options.tokens = Tokens::read(given.tokens);
   return options;
 }

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "contcore/error.h"
+#include "device/gpu.h"
 #include "serve/api.h"
 #include "serve/http_listen.h"
 #include "serve/watch.h"
@@ -33,9 +34,14 @@ ServiceOptions checked(ServiceOptions options) {
   return options;
 }
 
-LiveMemory open_memory(const LiveMemoryOptions& options) {
-  Compute compute;
-  return {options, compute};
+LiveMemory open_memory(const ServiceOptions& options) {
+  Compute compute(0, options.device);
+  try {
+    compute.gpu();  // one that is not there is to be told now, not to every client
+  } catch (const GpuError&) {
+    // Others have it now; what it cannot do then the processor does.
+  }
+  return {options.memory, compute};
 }
 
 // It keeps images, so whoever may not read the memory may not read it either.
@@ -54,7 +60,7 @@ class Service::State {
   explicit State(const ServiceOptions& given)
       : options_(checked(given)),
         place_(take_place(options_.address, options_.port)),
-        live_(open_memory(options_.memory)),
+        live_(open_memory(options_)),
         store_(place_for_store(live_.path()), options_.retention),
         api_(options_, live_, store_),
         server_(
@@ -84,7 +90,7 @@ class Service::State {
     api_.wind_down();
     server_.drain(kDrainSeconds);
     api_.finish();
-    Compute compute;
+    Compute compute(0, options_.device);
     live_.checkpoint(compute);
     store_.flush();
   }

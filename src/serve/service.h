@@ -31,6 +31,7 @@ struct ServiceOptions {
   double strangers = 0.01;     ///< InspectOptions::strangers
   Retention retention;
   std::size_t threads = 0;  ///< images inspected at once; 0: one for each core
+  Device device;            ///< that inspecting and learning are done on
   std::string watch;        ///< folder whose images are inspected; empty: none
   std::string station;      ///< that the watched folder's inspections are of; may be empty
   std::vector<std::chrono::minutes> shifts = {  ///< when they begin, local time after midnight

@@ -548,11 +548,50 @@ class QuantizeTest(CliTest):
 class UsageTest(CliTest):
     def test_help_and_version(self):
         for option in ["--version", "-V"]:
-            self.assertEqual(self.succeed(option).stdout, "0.1.0\n")
+            version, devices = self.succeed(option).stdout.splitlines()
+            self.assertEqual(version, "0.1.0")
+            self.assertRegex(devices, r"\Adevices: cpu \(\d+ threads?\)(; no GPU: .|, cuda:\d+ \(.+ GiB\))")
         for arguments in [["--help"], ["sample", "--help"], ["nearest", "--help"]]:
             text = self.succeed(*arguments).stdout
             self.assertIn("xample", text)
             self.assertIn("--help", text)
+
+    def test_devices(self):
+        z = self.rows("z.npy", random_rows(300, 8, 1))
+        picks = []
+        for device in [["--device", "cpu"], ["--device", "auto"], []]:
+            out = self.path("p%d.npy" % len(picks))
+            said = self.as_json("sample", z, "--count", 20, "--out", out, *device)
+            self.assertIn(said["device"].split(":")[0], ["cpu"] if "cpu" in device else ["cpu", "cuda"])
+            picks.append(read_npy(out))
+        self.assertEqual(picks[1:], picks[:1] * 2)
+        out = ["--out", self.path("no.npy")]
+        for word in ["gpu", "", "CPU", "cuda:", "cuda:-1", "cuda:x", "cuda:1000", "cuda 0"]:
+            self.refuse(2, "sample", z, "--count", 2, "--device", word, *out,
+                        says=["'%s' is not a device" % word, "cpu", "auto"])
+        self.assertIn("cuda:999", self.refuse(2, "sample", z, "--count", 2, "--device", "cuda:999", *out))
+        reason = self.succeed("--version").stdout.partition("no GPU: ")[2].strip()
+        if not reason:
+            return  # there is one
+        nothing = self.path("nothing")
+        for command in [
+            ["sample", z, "--count", 2, *out], ["nearest", z, z, *out],
+            ["learn", self.path("line.ccm"), z, "--task", "a"], ["demo", "--report", nothing],
+            ["serve", self.path("line.ccm"), "--port", 0], ["backbone", "bench", "builtin", "--runs", 1],
+        ]:
+            with self.subTest(command=command):
+                for word in ["cuda", "cuda:0"]:
+                    self.refuse(2, *command, "--device", word,
+                                says=["%s cannot be used: %s" % (word, reason), "device cpu does without it"])
+
+    def test_every_command_that_computes_has_a_device(self):
+        for command in [
+            ["learn"], ["inspect"], ["merge"], ["shrink"], ["forget"], ["evaluate"], ["analyze", "bound"],
+            ["analyze", "compare"], ["backbone", "bench"], ["extract"], ["sample"], ["nearest"], ["serve"], ["demo"],
+        ]:
+            text = self.succeed(*command, "--help").stdout
+            self.assertIn("--threads", text)
+            self.assertIn("--device DEVICE", text)
 
     def test_help_command(self):
         for words in [[], ["learn"], ["backbone", "fetch"]]:

@@ -179,6 +179,9 @@ class MemoryTest(unittest.TestCase):
         self.assertEqual([t["name"] for t in known["tasks"]], ["product0", "product1", "product2"])
         self.assertEqual(sum(t["vectors"] for t in known["tasks"]), known["vectors"])
         self.assertIn("certificate", self.succeed("info", self.memory).stdout)
+        self.assertEqual(known["devices"][0]["name"], "cpu")
+        self.assertGreaterEqual(known["devices"][0]["threads"], 1)
+        self.assertRegex(self.succeed("info", self.memory).stdout, r"\ndevices      cpu \(\d+ thread")
 
     def test_known_defects_count_from_the_tenth_on(self):
         self.learn(0, "--ratio", 0.2)
@@ -285,7 +288,7 @@ class MemoryTest(unittest.TestCase):
         images = [copy for style in range(3) for copy in self.copies(self.images(style), 3)]
         in_float = ["--precision", "float", "--dimension", 1024]
         for kind, ways in [
-            ([], [["--threads", 1], ["--threads", 3], ["--threads", 8]]),
+            ([], [["--threads", 1], ["--threads", 3], ["--threads", 8], ["--device", "cpu"]]),
             (in_float, [["--threads", 1], ["--threads", 3], ["--memory-limit", "100M"]]),
         ]:
             arrays = []

@@ -400,7 +400,7 @@ class RemoteTest(unittest.TestCase):
         image = self.image()
         for option in [
             ["--heatmaps", "x"], ["--maps", "x"], ["--false-alarms", "0.1"], ["--use", "5"],
-            ["--backbone", "builtin"], ["--threads", "1"],
+            ["--backbone", "builtin"], ["--threads", "1"], ["--device", "cpu"],
         ]:  # fmt: skip
             self.fail_with(
                 2, [option[0], "--server"], "inspect", "--server", url, image, *option
@@ -408,7 +408,7 @@ class RemoteTest(unittest.TestCase):
         for option in [
             ["--ratio", "0.1"], ["--score", "map"], ["--memory-limit", "1G"], ["--capacity", "9"],
             ["--backbone", "builtin"], ["--layers", "a"], ["--resize", "64"], ["--crop", "none"],
-            ["--consolidate", "share"], ["--q", "0.5"], ["--threads", "1"],
+            ["--consolidate", "share"], ["--q", "0.5"], ["--threads", "1"], ["--device", "cpu"],
         ]:  # fmt: skip
             self.fail_with(
                 2, [option[0], "--server"],

@@ -445,6 +445,13 @@ class StoryTest(ServiceTest):
         self.assertEqual(status["memory"]["vectors"], sum(t["vectors"] for t in tasks.values()))
         self.assertAlmostEqual(sum(t["share"] for t in tasks.values()), 1, places=3)
         self.assertEqual(status["memory"]["dimension"], 512)
+        device = status["device"]
+        self.assertEqual((device["name"] == "cpu", device["failure"]), (device["gpu"] == "", ""))
+        metrics = service.get("/metrics").body.decode()
+        self.assertIn('\ncontcore_device_info{device="%s",name="%s"} 1\n' %
+                      (device["name"], device["gpu"] or "processor"), metrics)
+        self.assertIn("\ncontcore_gpu_fallbacks_total 0\n", metrics)
+        self.assertEqual("contcore_device_memory_free_bytes" in metrics, device["gpu"] != "")
         listed = service.good("GET", "/v1/inspections", limit=100)["inspections"]
         self.assertEqual(status["inspections"], len(listed))
         history = service.good("GET", "/v1/history")["samples"]

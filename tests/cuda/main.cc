@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <string>
 
 #include "contcore/device.h"
 
@@ -13,5 +14,10 @@ int main(int argc, char** argv) {
     return 77;
   }
   std::printf("on %s\n", gpus.all.front().name.c_str());
-  return RUN_ALL_TESTS();
+  const int failed = RUN_ALL_TESTS();
+  // What the processor took over would agree with itself.
+  const std::string failure = contcore::gpu_failure();
+  if (failure.empty()) return failed;
+  std::printf("the GPU failed: %s\n", failure.c_str());
+  return 1;
 }

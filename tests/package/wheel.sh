@@ -45,7 +45,7 @@ END
 "$python" -m venv "$work/bare"
 away "$work/bare/bin/pip" install --quiet --no-index "$wheel"
 away "$work/bare/bin/pip" check
-[ "$(away "$work/bare/bin/contcore" --version)" = "$version" ] || fail "without NumPy the command is not version $version"
+[ "$(away "$work/bare/bin/contcore" --version | head -n 1)" = "$version" ] || fail "without NumPy the command is not version $version"
 away "$work/bare/bin/python" - <<'END' || fail "without NumPy the library does not say that it needs it"
 import contcore
 try:
@@ -105,8 +105,8 @@ outside = {path for path in new if not pathlib.Path(path).is_relative_to(home.pa
 assert new and not outside, outside
 END
 away "$work/venv/bin/python" "$work/use.py" || fail "the library cannot be used"
-[ "$(away "$work/venv/bin/python" -m contcore --version)" = "$version" ] || fail "python -m contcore is not version $version"
-[ "$(away "$work/venv/bin/contcore" --version)" = "$version" ] || fail "the command is not version $version"
+[ "$(away "$work/venv/bin/python" -m contcore --version | head -n 1)" = "$version" ] || fail "python -m contcore is not version $version"
+[ "$(away "$work/venv/bin/contcore" --version | head -n 1)" = "$version" ] || fail "the command is not version $version"
 away "$work/venv/bin/contcore" demo --help >/dev/null || fail "contcore demo --help does not work"
 
 # Beside torch, which has OpenMP, oneDNN and protobuf too; whichever comes first.

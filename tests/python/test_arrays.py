@@ -685,6 +685,53 @@ def test_thread_counts():
             call()
 
 
+def on_device(device):
+    points = random_rows(60, 3)
+    index = NearestIndex(points, device=device)
+    memory = Memory(3, 9)
+    memory.learn(points, "it", p=0.2, device=device)
+    memory.learn_online(points[:9] + 1, "it", device=device)
+    return [
+        greedy_sample(points, 9, device=device).picks,
+        patchcore_sample(points, 9, device=device).picks,
+        herding_sample(points, 9, device=device),
+        index.add(points + 1, device=device),
+        *index.search(points * 2, 2, device=device),
+        cover(points, points[:5], device=device),
+        hausdorff(points, points[:5], device=device),
+        sliced_wasserstein(points, points[:5], device=device),
+        memory.vectors,
+        memory.distances(points * 2, device=device),
+        memory.shrink(3, device=device).vectors,
+        Memory.merge(memory, memory.copy(), 5, device=device).vectors,
+    ]
+
+
+def test_devices_do_not_change_the_answer():
+    expected = on_device("cpu")
+    for device in ["auto", *(device.name for device in contcore.devices())]:
+        for ours, theirs in zip(on_device(device), expected):
+            np.testing.assert_array_equal(ours, theirs)
+    for ours, theirs in zip(on_device(torch.device("cpu")), expected):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_devices():
+    processor, *gpus = contcore.devices()
+    assert (processor.name, processor.memory) == ("cpu", None) and "thread" in processor.text
+    assert all(gpu.name.startswith("cuda:") and gpu.memory > 2**30 for gpu in gpus)
+    points = random_rows(20, 3)
+    for device in ("gpu", "", "mps", "cuda:", "cuda:x", "cuda:-1"):
+        with pytest.raises(UsageError, match="is not a device"):
+            greedy_sample(points, 2, device=device)
+    for device in (None, 0, 1.5, ["cpu"], b"cpu"):
+        with pytest.raises(TypeError, match="device"):
+            greedy_sample(points, 2, device=device)
+    for device in ("cuda:999", *([] if gpus else ["cuda", "cuda:0"])):
+        with pytest.raises(UsageError, match="cannot be used: .*device cpu does without it"):
+            NearestIndex(points, device=device)
+
+
 def test_more_threads_than_a_machine_can_have():
     # Refused at once, or as many as are of use; not thousands of threads started in vain.
     done = run_python(

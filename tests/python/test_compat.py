@@ -264,6 +264,17 @@ def test_search_is_brute_force_and_faiss():
     np.testing.assert_allclose(distances, theirs, rtol=1e-4)
 
 
+def test_a_device_that_is_not_there_is_the_processor():
+    # Their callers say "cuda" on machines with and without.
+    features = random_rows(200, 8)
+    expected = GreedyCoresetSampler(0.1, "cpu").run(features)
+    for device in (None, "cuda", "cuda:7", torch.device("cuda:0"), torch.device("cuda"), "mps"):
+        np.testing.assert_array_equal(GreedyCoresetSampler(0.1, device).run(features), expected)
+    ours, theirs = (FaissNN(on_gpu=on_gpu) for on_gpu in (True, False))
+    for a, b in zip(ours.run(3, features, features), theirs.run(3, features, features)):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_more_neighbours_than_vectors():
     vectors = random_rows(2, 3)
     distances, ids = FaissNN().run(4, vectors, vectors)

@@ -250,6 +250,17 @@ def test_threads_do_not_change_the_answer():
     assert CoresetDetector(n_jobs=2).fit(X).offset_ == one.offset_
 
 
+def test_devices_do_not_change_the_answer():
+    X = normal_rows(500, 16)
+    on_cpu = CoresetDetector(device="cpu").fit(X)
+    assert CoresetDetector().fit(X).offset_ == on_cpu.offset_
+    picks = [GreedyCoreset(device=device).fit(X).sample_indices_ for device in ("cpu", "auto")]
+    np.testing.assert_array_equal(*picks)
+    for estimator in (CoresetDetector(device="gpu"), GreedyCoreset(device="gpu")):
+        with pytest.raises(ValueError, match="'gpu' is not a device"):
+            estimator.fit(X)
+
+
 def test_detector_in_pipeline_and_grid():
     X = np.vstack([normal_rows(150), normal_rows(30, seed=1) * 3 + 6])
     X[:, 0] *= 1000
