@@ -81,11 +81,11 @@ struct Bytes {
 
   // ---- the choice ------------------------------------------------------------------------
 
-  /// No vector of the group is nearer; infinite if there is none.
-  __device__ float bound(std::size_t query, std::size_t group) const {
-    const int least = __ldg(minima + query * groups + group);
-    if (least == kNoVector) return __int_as_float(0x7f800000);
-    return rounded(query_norms[query], least);
+  /// Of four groups: no vector of the group is nearer; infinite if there is none.
+  __device__ float4 bounds(std::size_t query, std::size_t four) const {
+    const int4 least = __ldg(reinterpret_cast<const int4*>(minima + query * groups) + four);
+    const int norm = __ldg(query_norms + query);
+    return {bound(norm, least.x), bound(norm, least.y), bound(norm, least.z), bound(norm, least.w)};
   }
   __device__ static std::uint32_t first_of(std::uint32_t group) { return group * kGroup; }
 
@@ -115,7 +115,16 @@ struct Bytes {
     return key_of(rounded(query_norms[query], value(norm, static_cast<int>(product))), place);
   }
 
+  static constexpr int kMembers = kGroup;
+  /// Which member of the group a lane's key is of; −1: none.
+  __device__ static int member(int quarter, int lane) {
+    return lane % 4 == 0 ? quarter * 8 + lane / 4 : -1;
+  }
+
  private:
+  __device__ static float bound(int query_norm, int least) {
+    return least == kNoVector ? __int_as_float(0x7f800000) : rounded(query_norm, least);
+  }
   __device__ static float rounded(int query_norm, int rest) {
     return __uint2float_rn(static_cast<unsigned>(query_norm) + static_cast<unsigned>(rest));
   }

@@ -124,9 +124,9 @@ struct Floats {
 
   // ---- the choice ------------------------------------------------------------------------
 
-  __device__ float bound(std::size_t query, std::size_t group) const {
-    const float least = __ldg(minima + query * groups + group);
-    return least > 0 ? least : 0.0f;
+  __device__ float4 bounds(std::size_t query, std::size_t four) const {
+    const float4 least = __ldg(reinterpret_cast<const float4*>(minima + query * groups) + four);
+    return {bound(least.x), bound(least.y), bound(least.z), bound(least.w)};
   }
   __device__ static std::uint32_t first_of(std::uint32_t group) {
     return group / kGroups * kGroup + group % kGroups * 2;
@@ -157,7 +157,11 @@ struct Floats {
     return kNoKey;
   }
 
+  static constexpr int kMembers = kGroup / kGroups;
+  __device__ static int member(int quarter, int lane) { return lane < 2 ? quarter * 2 + lane : -1; }
+
  private:
+  __device__ static float bound(float least) { return least > 0 ? least : 0.0f; }  // no −0
   __device__ bool is_there(std::uint32_t place) const {
     return __ldg(&terms[place].norm) < __int_as_float(0x7f800000);
   }
@@ -180,8 +184,10 @@ __global__ void prepare_floats(const float* from, std::size_t n, std::size_t all
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   if (row >= all) return;
   const float* z = from + row * d;
+  const int numbers = row < n ? d : 0;
   float norm = 0, most = 0;
-  for (int i = lane; row < n && i < d; i += kLanes) {
+#pragma unroll 8
+  for (int i = lane; i < numbers; i += kLanes) {
     const float x = __fsub_rn(z[i], centre[i]);
     norm = __fmaf_rn(x, x, norm);
     most = fmaxf(most, fabsf(x));
@@ -201,6 +207,7 @@ __global__ void prepare_floats(const float* from, std::size_t n, std::size_t all
   const float scale = __int_as_float((127 + exponent) << 23);
   const float steps = __int_as_float((127 - exponent) << 23);
   float error = 0;
+#pragma unroll 8
   for (int i = lane; i < width; i += kLanes) {
     const float x = i < d ? __fsub_rn(z[i], centre[i]) : 0.0f;
     const __half rounded = __float2half_rn(__fmul_rn(x, steps));

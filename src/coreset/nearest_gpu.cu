@@ -7,14 +7,17 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <limits>
+#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "base/rows.h"
 #include "coreset/nearest_bytes.cuh"
 #include "coreset/nearest_floats.cuh"
 #include "coreset/nearest_select.cuh"
+#include "coreset/nearest_staging.cuh"
 #include "coreset/sketch.h"
 #include "device/gpu.h"
 
@@ -23,10 +26,13 @@ namespace {
 
 using nearest_gpu::Key;
 using nearest_gpu::kTileRows;
+using nearest_gpu::Queue;
+using nearest_gpu::StagingPool;
 
 constexpr std::size_t kMostQueries = 8192;                   // at a time
 constexpr std::size_t kMostMinima = std::size_t{256} << 20;  // bytes of them, if 128 queries allow
-constexpr std::size_t kMostStaged = std::size_t{32} << 20;   // bytes gathered at a time
+constexpr std::size_t kMostQueued = std::size_t{16} << 20;   // bytes of keys
+constexpr std::size_t kManyThreads = 4;                      // that copy faster than the driver
 constexpr std::size_t kPrepareThreads = 256;
 
 constexpr std::size_t round_up_to(std::size_t n, std::size_t multiple) {
@@ -74,14 +80,16 @@ class CudaVectors final : public GpuVectors {
     reserve(ids_.size() + held.size());
     const std::size_t each = d_ * (bytes_ ? 1 : sizeof(float));
     const std::size_t together =
-        std::min(held.size(), std::max<std::size_t>(1, kMostStaged / each));
-    Vectors staged(together, d_, bytes_ ? Scalar::kUint8 : Scalar::kFloat32);
+        std::min(held.size(), std::max<std::size_t>(1, StagingPool::kBytes / each));
+    const StagingPool::Lease staging(staging_, gpu_);
     const GpuBuffer raw(gpu_, bytes_ ? together * d_ : 0);
     for (std::size_t first = 0; first < held.size(); first += together) {
       const std::size_t n = std::min(together, held.size() - first);
-      compute.threads().run(
-          n, [&](std::size_t i, std::size_t) { staged.set_rows(i, held[first + i].row); });
-      put(staged.view().part(0, n), raw, ids_.size());
+      gpu_.wait();  // nothing is fetched from there any more
+      compute.threads().run(n, [&](std::size_t i, std::size_t) {
+        stage(held[first + i].row, staging.data() + i * each);
+      });
+      put(staging.data(), raw, ids_.size(), n);
       for (std::size_t i = 0; i < n; ++i) ids_.push_back(held[first + i].id);
     }
     gpu_.wait();
@@ -126,7 +134,7 @@ class CudaVectors final : public GpuVectors {
     for (std::size_t first = 0; first < queries.rows; first += room) {
       const std::size_t n = std::min(room, queries.rows - first);
       report(progress, part_done(first, queries.rows));
-      chunk.search(gpu, *this, queries.part(first, n), k);
+      chunk.search(gpu, *this, queries.part(first, n), k, compute);
       if (chunk.bad()) throw_bad_row(queries, name);
       for (std::size_t i = 0; i < n * k; ++i) {
         const Key key = chunk.key(i);
@@ -152,10 +160,14 @@ class CudaVectors final : public GpuVectors {
           norms_(gpu, round_up_to(queries, kTileRows) * to.norm_bytes()),
           minima_(gpu, round_up_to(queries, kTileRows) * to.groups() * sizeof(float)),
           found_(gpu, (kBefore + queries * k) * sizeof(Key)),
+          pairs_(gpu, to.queue_room() * sizeof(Queue::Pair)),
+          jobs_(gpu, queries * sizeof(Queue::Job)),
+          queued_(gpu, kMostQueued),
           keys_(kBefore + queries * k) {}
 
-    void search(Gpu& gpu, const CudaVectors& in, const VectorView& queries, std::size_t k) {
-      gpu.upload(raw_.as<char>(), queries.data, queries.bytes());
+    void search(Gpu& gpu, const CudaVectors& in, const VectorView& queries, std::size_t k,
+                Compute& compute) {
+      upload(gpu, in, queries, compute);
       gpu.fill(found_.as<char>(), 0, kBefore * sizeof(Key));
       if (in.bytes_) {
         run(gpu, in, queries.rows, k, prepared_bytes(gpu, in, queries.rows));
@@ -170,7 +182,21 @@ class CudaVectors final : public GpuVectors {
     Key key(std::size_t i) const { return keys_[kBefore + i]; }
 
    private:
-    static constexpr std::size_t kBefore = 2;  // the number of measured vectors, and whether bad
+    // The number of measured vectors; whether a query is bad; how much is queued.
+    static constexpr std::size_t kBefore = 3;
+
+    void upload(Gpu& gpu, const CudaVectors& in, const VectorView& queries, Compute& compute) {
+      const std::size_t bytes = queries.bytes();
+      if (nearest_gpu::is_pinned(queries.data)) {
+        nearest_gpu::start_upload(gpu, raw_.as<char>(), queries.data, bytes);
+      } else if (compute.threads().count() >= kManyThreads && bytes <= StagingPool::kBytes) {
+        if (!staging_) staging_.emplace(in.staging_, gpu);
+        nearest_gpu::copy_shared(staging_->data(), queries.data, bytes, compute);
+        nearest_gpu::start_upload(gpu, raw_.as<char>(), staging_->data(), bytes);
+      } else {
+        gpu.upload(raw_.as<char>(), queries.data, bytes);
+      }
+    }
 
     nearest_gpu::Bytes prepared_bytes(Gpu& gpu, const CudaVectors& in, std::size_t n) {
       in.prepare(gpu, raw_.as<std::uint8_t>(), n, round_up_to(n, kTileRows),
@@ -227,21 +253,46 @@ class CudaVectors final : public GpuVectors {
           <<<static_cast<unsigned>(std::min(most, all)), nearest_gpu::kTileThreads,
              static_cast<std::size_t>(shared), gpu.stream()>>>(operands, kind);
       check_launch();
-      nearest_gpu::select<Kind>
-          <<<static_cast<unsigned>(n), nearest_gpu::kSelectThreads, 0, gpu.stream()>>>(
-              kind, static_cast<std::uint32_t>(in.groups()), static_cast<int>(k),
-              found_.as<Key>() + kBefore, found_.as<Key>());
+      choose(gpu, in, n, static_cast<int>(k), kind);
+    }
+
+    template <typename Kind>
+    void choose(Gpu& gpu, const CudaVectors& in, std::size_t n, int k, const Kind& kind) {
+      Key* measured = found_.as<Key>();
+      Key* keys = measured + kBefore;
+      auto* taken = reinterpret_cast<unsigned*>(measured + 2);
+      const Queue queue{taken,
+                        taken + 1,
+                        pairs_.as<Queue::Pair>(),
+                        jobs_.as<Queue::Job>(),
+                        queued_.as<Key>(),
+                        static_cast<std::uint32_t>(in.queue_room())};
+      constexpr int kThreads = nearest_gpu::kSelectThreads;
+      nearest_gpu::select<Kind><<<static_cast<unsigned>(n), kThreads, 0, gpu.stream()>>>(
+          kind, static_cast<std::uint32_t>(in.groups()), k, queue, keys, measured);
+      check_launch();
+      const auto blocks = static_cast<unsigned>(8 * gpu.processors());
+      nearest_gpu::measure_queue<Kind>
+          <<<blocks, kThreads, 0, gpu.stream()>>>(kind, k, queue, keys, measured);
+      check_launch();
+      nearest_gpu::finish_queue<Kind><<<blocks, kThreads, 0, gpu.stream()>>>(k, queue, keys);
       check_launch();
     }
 
-    GpuBuffer raw_, widened_, operand_, norms_, minima_, found_;
+    GpuBuffer raw_, widened_, operand_, norms_, minima_, found_, pairs_, jobs_, queued_;
     std::vector<Key> keys_;
+    std::optional<StagingPool::Lease> staging_;
   };
 
   int tiles() const { return static_cast<int>(round_up_to(slots(), kTileRows) / kTileRows); }
   std::size_t groups() const {
     return static_cast<std::size_t>(tiles()) * nearest_gpu::kGroupsOfTile *
            (bytes_ ? nearest_gpu::Bytes::kGroups : nearest_gpu::Floats::kGroups);
+  }
+  std::size_t queue_room() const {
+    return kMostQueued / sizeof(Key) /
+           static_cast<std::size_t>(bytes_ ? nearest_gpu::Bytes::kMembers
+                                           : nearest_gpu::Floats::kMembers);
   }
   int halves() const { return static_cast<int>(width_ / sizeof(__half)); }
   std::size_t norm_bytes() const { return bytes_ ? sizeof(int) : sizeof(nearest_gpu::Terms); }
@@ -264,16 +315,25 @@ class CudaVectors final : public GpuVectors {
     check_launch();
   }
 
-  // Staged rows become the slots from `first` on; others up to `all` rows are none.
-  void put(const VectorView& staged, const GpuBuffer& raw, std::size_t first) {
+  // A row as it is kept, in bytes or floats.
+  void stage(const VectorView& row, char* to) const {
     if (bytes_) {
-      gpu_.upload(raw.as<char>(), staged.data, staged.bytes());
-    } else {
-      gpu_.upload(rows_.as<float>() + first * d_, staged.data, staged.bytes());
+      std::memcpy(to, row.data, d_);
+      return;
     }
-    prepare_slots(raw, first, staged.rows, staged.rows);
+    auto* floats = reinterpret_cast<float*>(to);
+    const float* from = row.row(0, floats);
+    if (from != floats) std::memcpy(to, from, d_ * sizeof(float));
   }
 
+  // n staged rows become the slots from `first` on.
+  void put(const char* staged, const GpuBuffer& raw, std::size_t first, std::size_t n) {
+    void* to = bytes_ ? raw.as<void>() : rows_.as<float>() + first * d_;
+    nearest_gpu::start_upload(gpu_, to, staged, n * d_ * (bytes_ ? 1 : sizeof(float)));
+    prepare_slots(raw, first, n, n);
+  }
+
+  // The slots from `first` on, `all` of them: n rows, the others none.
   void prepare_slots(const GpuBuffer& raw, std::size_t first, std::size_t n, std::size_t all) {
     char* to = operand_.as<char>() + first * width_;
     char* norms = norms_.as<char>() + first * norm_bytes();
@@ -317,6 +377,7 @@ class CudaVectors final : public GpuVectors {
   std::vector<std::int64_t> ids_;  // of each slot, increasing
   GpuBuffer spare_;                // where it is said that a vector is too large; none is
   GpuBuffer centre_, operand_, norms_, rows_;
+  mutable StagingPool staging_;
 };
 
 }  // namespace

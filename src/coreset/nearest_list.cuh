@@ -28,19 +28,19 @@ class WarpList {
 
   __device__ Key key() const { return key_; }
   __device__ Key at(int j) const { return __shfl_sync(kAll, key_, j); }
-  __device__ Key last() const { return at(k_ - 1); }
-  __device__ void clear() { key_ = kNoKey; }
+  __device__ Key last() const { return last_; }
+  __device__ void clear() { key_ = last_ = kNoKey; }
 
-  /// Each lane offers a key of its own; kNoKey is none.
+  /// Each lane offers a key of its own; kNoKey is none. The smallest is taken first, so that no
+  /// more than k are.
   __device__ void offer(Key candidate) {
-    Key bar = last();
-    unsigned takers = __ballot_sync(kAll, candidate < bar);
-    while (takers != 0) {
-      const Key one = __shfl_sync(kAll, candidate, __ffs(static_cast<int>(takers)) - 1);
-      takers &= takers - 1;
-      if (one >= bar) continue;
+    while (__any_sync(kAll, candidate < last_)) {
+      const unsigned high = static_cast<unsigned>(candidate >> 32);
+      const unsigned least = __reduce_min_sync(kAll, high);
+      const unsigned low = high == least ? static_cast<unsigned>(candidate) : ~0u;
+      const Key one = Key{least} << 32 | __reduce_min_sync(kAll, low);
+      if (candidate == one) candidate = kNoKey;
       insert(one);
-      bar = last();
     }
   }
 
@@ -51,9 +51,11 @@ class WarpList {
     const Key before = __shfl_up_sync(kAll, key_, 1);
     if (lane == at) key_ = one;
     if (lane > at) key_ = before;
+    last_ = __shfl_sync(kAll, key_, k_ - 1);
   }
 
   Key key_ = kNoKey;
+  Key last_ = kNoKey;
   int k_;
 };
 

@@ -79,6 +79,22 @@ __device__ inline void multiply(float (&sum)[4], const Fragment& a, std::uint32_
 /// 2h + c is of query 16 i + 8 h + lane / 4 and vector 8 j + 2 (lane mod 4) + c.
 constexpr int kQueryParts = 4;
 constexpr int kVectorParts = 8;
+
+/// Half a step of its operands. The addresses are this lane's of the first fragments.
+struct WarpOperands {
+  Fragment queries[kQueryParts];
+  Fragment vectors[kVectorParts / 2];
+
+  __device__ void load(std::uint32_t queries_at, std::uint32_t vectors_at) {
+#pragma unroll
+    for (int i = 0; i < kQueryParts; ++i) load_fragment(queries[i], queries_at + i * 16 * kStep);
+#pragma unroll
+    for (int j = 0; j < kVectorParts / 2; ++j) {
+      load_fragment(vectors[j], vectors_at + j * 16 * kStep);
+    }
+  }
+};
+
 template <typename Sum>
 struct WarpSums {
   Sum of[kQueryParts][kVectorParts][4];
@@ -94,31 +110,15 @@ struct WarpSums {
     }
   }
 
-  /// Adds the products of one step; the addresses are this lane's of its first fragments.
-  __device__ void add(std::uint32_t queries, std::uint32_t vectors) {
-    Fragment a[2][kQueryParts], b[2][kVectorParts / 2];
-    load(queries, vectors, a[0], b[0]);
-    load(queries ^ 32, vectors ^ 32, a[1], b[1]);
+  __device__ void add(const WarpOperands& from) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    for (int i = 0; i < kQueryParts; ++i) {
 #pragma unroll
-      for (int i = 0; i < kQueryParts; ++i) {
-#pragma unroll
-        for (int j = 0; j < kVectorParts; ++j) {
-          const Fragment& two = b[half][j / 2];
-          multiply(of[i][j], a[half][i], two[j % 2 * 2], two[j % 2 * 2 + 1]);
-        }
+      for (int j = 0; j < kVectorParts; ++j) {
+        const Fragment& two = from.vectors[j / 2];
+        multiply(of[i][j], from.queries[i], two[j % 2 * 2], two[j % 2 * 2 + 1]);
       }
     }
-  }
-
- private:
-  __device__ static void load(std::uint32_t queries, std::uint32_t vectors,
-                              Fragment (&a)[kQueryParts], Fragment (&b)[kVectorParts / 2]) {
-#pragma unroll
-    for (int i = 0; i < kQueryParts; ++i) load_fragment(a[i], queries + i * 16 * kStep);
-#pragma unroll
-    for (int j = 0; j < kVectorParts / 2; ++j) load_fragment(b[j], vectors + j * 16 * kStep);
   }
 };
 
@@ -219,16 +219,28 @@ __global__ void __launch_bounds__(kTileThreads, 2) minima(Operands in, Kind kind
     at += tiles;
     feed.start(in.queries + row * tile_bytes, in.vectors + first * tile_bytes, tiles);
     kind.begin(row * kTileRows);
+    // Operands are fetched half a step ahead, from one step into the next.
+    WarpOperands even, odd;
     WarpSums<typename Kind::Sum> sums;
+    wait_for_copies<kStages - 2>();
+    __syncthreads();
+    std::uint32_t queries_now = feed.queries_slot(0, 0) + query_at;
+    std::uint32_t vectors_now = feed.vectors_slot(0) + vector_at;
+    even.load(queries_now, vectors_now);
     int stage = 0;
     for (int tile = first; tile < first + tiles; ++tile) {
       sums.clear();
       for (int step = 0; step < steps; ++step) {
-        wait_for_copies<kStages - 2>();
-        __syncthreads();  // this step is there, and nobody reads the one before any more
+        odd.load(queries_now ^ 32, vectors_now ^ 32);
+        sums.add(even);
+        wait_for_copies<kStages - 3>();
+        __syncthreads();  // the next step is there, and nobody reads the one before any more
         feed.issue();
-        sums.add(feed.queries_slot(step, stage) + query_at, feed.vectors_slot(stage) + vector_at);
         stage = (stage + 1) % kStages;
+        queries_now = feed.queries_slot(step + 1 < steps ? step + 1 : 0, stage) + query_at;
+        vectors_now = feed.vectors_slot(stage) + vector_at;
+        even.load(queries_now, vectors_now);  // behind the last step nobody needs it
+        sums.add(odd);
       }
       kind.keep(sums, row * kTileRows, query, tile * kTileRows + vector, lane);
     }

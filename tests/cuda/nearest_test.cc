@@ -313,6 +313,25 @@ TEST(CudaNearest, ReportsProgressAndStops) {
   }
 }
 
+// Values so small that products of them say nothing: all distances are left to be measured, by more
+// blocks than the query's own, and then by that alone.
+TEST(CudaNearest, WhereNothingCanBeExcluded) {
+  const Forced forced;
+  for (const std::size_t n : {3000u, 12000u}) {
+    Set vectors = naive::make(Family::kGaussian, n, 40, 1, 2);
+    Set queries = naive::make(Family::kGaussian, 260, 40, 1, 3);
+    for (float& x : vectors.values) x *= 1e-20f;
+    for (float& x : queries.values) x *= 1e-20f;
+    naive::copy_row(vectors, n - 1, vectors, 5);
+    naive::copy_row(vectors, 5, queries, 100);
+    const NearestIndex index(vectors.view(), naive::crew(3));
+    for (const std::size_t k : {1u, 4u}) {
+      expect_same(index, queries.view(), k, std::to_string(n) + ", k " + std::to_string(k));
+      expect_same(index, queries.view().part(90, 20), k, "some of " + std::to_string(n));
+    }
+  }
+}
+
 // Of vectors like features few are measured, and more neighbours than a warp has lanes are found.
 TEST(CudaNearest, MeasuresFewOfThePairs) {
   const Set vectors = naive::make(Family::kLowRank, 9000, 256, 4, 2);
