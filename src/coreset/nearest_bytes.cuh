@@ -30,12 +30,12 @@ struct Bytes {
   Value* minima;
   std::size_t groups;  // of each query
 
+  static constexpr int kWide = 1;
   static constexpr int kGroups = 1;  // of kGroup vectors
 
   __device__ void begin(int) const {}
 
-  __device__ void keep(const WarpSums<int>& sums, int tile, int query, int vector,
-                       int lane) const {
+  __device__ void keep(const WarpSums<int>& sums, int tile, int query, int vector, int lane) const {
     constexpr int kParts = kVectorParts / 2;  // of a group
     int least[kQueryParts][2][2];
 #pragma unroll

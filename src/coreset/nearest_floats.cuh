@@ -61,6 +61,7 @@ struct Floats {
   Value* minima;
   std::size_t groups;  // of each query
 
+  static constexpr int kWide = 2;
   // A lane's eight of kGroup vectors make a group.
   static constexpr int kGroups = 4;
 
@@ -71,7 +72,8 @@ struct Floats {
   }
 
   __device__ void begin(int tile) const {
-    shared_terms()[threadIdx.x] = query_terms[tile + threadIdx.x];  // read after a barrier
+    const auto i = static_cast<int>(threadIdx.x);
+    if (i < kTileRows) shared_terms()[i] = query_terms[tile + i];  // read after a barrier
   }
 
   __device__ void keep(const WarpSums<float>& sums, int tile, int query, int vector,

@@ -237,21 +237,21 @@ class CudaVectors final : public GpuVectors {
       const nearest_gpu::Operands operands{operand_.as<std::uint8_t>(),
                                            in.operand_.as<std::uint8_t>(),
                                            static_cast<int>(in.width_), query_tiles, in.tiles()};
-      const auto shared = static_cast<int>(nearest_gpu::shared_bytes(operands.width));
+      constexpr int kThreads = nearest_gpu::kTileThreads<Kind>;
+      const auto shared = static_cast<int>(nearest_gpu::shared_bytes<Kind>(operands.width));
       check_cuda(cudaFuncSetAttribute(nearest_gpu::minima<Kind>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
                  "preparing a search on the GPU");
       int at_once = 1;
-      check_cuda(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&at_once, nearest_gpu::minima<Kind>,
-                                                               nearest_gpu::kTileThreads,
-                                                               static_cast<std::size_t>(shared)),
-                 "preparing a search on the GPU");
+      check_cuda(
+          cudaOccupancyMaxActiveBlocksPerMultiprocessor(&at_once, nearest_gpu::minima<Kind>,
+                                                        kThreads, static_cast<std::size_t>(shared)),
+          "preparing a search on the GPU");
       const std::size_t most = gpu.processors() * static_cast<std::size_t>(std::max(1, at_once));
       const std::size_t all =
           static_cast<std::size_t>(query_tiles) * static_cast<std::size_t>(operands.vector_tiles);
-      nearest_gpu::minima<Kind>
-          <<<static_cast<unsigned>(std::min(most, all)), nearest_gpu::kTileThreads,
-             static_cast<std::size_t>(shared), gpu.stream()>>>(operands, kind);
+      nearest_gpu::minima<Kind><<<static_cast<unsigned>(std::min(most, all)), kThreads,
+                                  static_cast<std::size_t>(shared), gpu.stream()>>>(operands, kind);
       check_launch();
       choose(gpu, in, n, static_cast<int>(k), kind);
     }
@@ -284,9 +284,15 @@ class CudaVectors final : public GpuVectors {
     std::optional<StagingPool::Lease> staging_;
   };
 
-  int tiles() const { return static_cast<int>(round_up_to(slots(), kTileRows) / kTileRows); }
+  std::size_t tile_vectors() const {
+    return static_cast<std::size_t>(bytes_ ? nearest_gpu::kTileVectors<nearest_gpu::Bytes>
+                                           : nearest_gpu::kTileVectors<nearest_gpu::Floats>);
+  }
+  int tiles() const {
+    return static_cast<int>(round_up_to(slots(), tile_vectors()) / tile_vectors());
+  }
   std::size_t groups() const {
-    return static_cast<std::size_t>(tiles()) * nearest_gpu::kGroupsOfTile *
+    return static_cast<std::size_t>(tiles()) * tile_vectors() / nearest_gpu::kGroup *
            (bytes_ ? nearest_gpu::Bytes::kGroups : nearest_gpu::Floats::kGroups);
   }
   std::size_t queue_room() const {
@@ -351,7 +357,7 @@ class CudaVectors final : public GpuVectors {
   void reserve(std::size_t slots) {
     if (slots <= capacity_) return;
     const std::size_t more = capacity_ == 0 ? 0 : slots / 4;
-    const std::size_t capacity = round_up_to(slots + more, kTileRows);
+    const std::size_t capacity = round_up_to(slots + more, tile_vectors());
     grow(operand_, capacity * width_);
     grow(norms_, capacity * norm_bytes());
     if (!bytes_) grow(rows_, capacity * d_ * sizeof(float));

@@ -1,10 +1,11 @@
 // Products of all queries with all vectors on the tensor cores. They are not kept: of each group of
 // vectors, the least value that a kind makes of its products is.
 //
-// A block multiplies tiles of 128 queries by 128 vectors, one after the other. Rows are `width`
-// bytes, whatever the numbers in them are, and go through shared memory 64 bytes at a time, some
-// steps ahead. The 16-byte pieces of a row are swizzled there, so that neither the copies nor
-// ldmatrix meet in a bank. Short queries stay in shared memory while vectors pass.
+// A block multiplies tiles of 128 queries by 128 or 256 vectors, one after the other. Rows are
+// `width` bytes, whatever the numbers in them are, and go through shared memory 64 bytes at a time,
+// some steps ahead. The 16-byte pieces of a row are swizzled there, so that neither the copies nor
+// ldmatrix meet in a bank. Short queries stay in shared memory while vectors pass; where they do
+// not, wide tiles spare the L2 cache, which would be what the others wait for.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -14,14 +15,13 @@
 
 namespace contcore::nearest_gpu {
 
-constexpr int kTileRows = 128;  // of either operand
-constexpr int kTileThreads = 128;
+constexpr int kTileRows = 128;  // queries; a tile of a kind is kind::kWide times as many vectors
+constexpr int kMostWide = 2;
 constexpr int kStep = 64;  // bytes of a row
 constexpr int kStages = 4;
 constexpr int kStageBytes = kTileRows * kStep;
 constexpr int kMostResident = 512;  // bytes of a query that stays
 constexpr int kGroup = 32;          // vectors in a row, of which a kind makes groups
-constexpr int kGroupsOfTile = kTileRows / kGroup;
 
 struct Operands {
   const std::uint8_t* queries;  // rows of both are `width` bytes, a multiple of kStep
@@ -31,10 +31,15 @@ struct Operands {
   int vector_tiles;
 };
 
-inline std::size_t shared_bytes(int width) {
-  const std::size_t of_queries =
-      width <= kMostResident ? static_cast<std::size_t>(width / kStep) : std::size_t{kStages};
-  return (of_queries + kStages) * kStageBytes;
+template <typename Kind>
+constexpr int kTileThreads = 128 * Kind::kWide;
+template <typename Kind>
+constexpr int kTileVectors = kTileRows * Kind::kWide;
+
+template <typename Kind>
+std::size_t shared_bytes(int width) {
+  const int of_queries = width <= kMostResident ? width / kStep : kStages;
+  return static_cast<std::size_t>(of_queries + kStages * Kind::kWide) * kStageBytes;
 }
 
 // ---- instructions --------------------------------------------------------------------------
@@ -125,6 +130,7 @@ struct WarpSums {
 // ---- the kernel ----------------------------------------------------------------------------
 
 /// Copies steps of a block's tiles into shared memory, in the order they are needed in.
+template <int kWide>
 class Feed {
  public:
   __device__ Feed(const Operands& in, std::uint32_t shared)
@@ -152,12 +158,12 @@ class Feed {
   /// Nothing when all has been copied.
   __device__ void issue() {
     if (tile_ < tiles_) {
-      copy(vectors_at_ + stage_ * kStageBytes, vectors_);
-      if (!resident_ || tile_ == 0) copy(queries_slot(step_, stage_), queries_);
+      copy<kTileRows * kWide>(vectors_slot(stage_), vectors_);
+      if (!resident_ || tile_ == 0) copy<kTileRows>(queries_slot(step_, stage_), queries_);
       if (++step_ == steps_) {
         step_ = 0;
         ++tile_;
-        vectors_ += static_cast<std::size_t>(kTileRows) * static_cast<std::size_t>(width_);
+        vectors_ += static_cast<std::size_t>(kTileRows * kWide) * static_cast<std::size_t>(width_);
       }
     }
     stage_ = (stage_ + 1) % kStages;
@@ -168,16 +174,18 @@ class Feed {
     return queries_at_ + (resident_ ? step : stage) * kStageBytes;
   }
   __device__ std::uint32_t vectors_slot(int stage) const {
-    return vectors_at_ + stage * kStageBytes;
+    return vectors_at_ + stage * kStageBytes * kWide;
   }
 
  private:
+  template <int kRows>
   __device__ void copy(std::uint32_t slot, const std::uint8_t* rows) const {
+    constexpr int kAtOnce = 32 * kWide;
     const std::uint8_t* from = rows + step_ * kStep;
 #pragma unroll
-    for (int i = 0; i < kTileRows / 32; ++i) {
-      copy_16(slot + to_ + i * 32 * kStep,
-              from + static_cast<std::size_t>(i * 32) * static_cast<std::size_t>(width_));
+    for (int i = 0; i < kRows; i += kAtOnce) {
+      copy_16(slot + to_ + i * kStep,
+              from + static_cast<std::size_t>(i) * static_cast<std::size_t>(width_));
     }
   }
 
@@ -194,20 +202,22 @@ class Feed {
 /// called by all threads for each tile of queries, `kind.keep(sums, query, vector, lane)` by a warp
 /// whose sums begin there.
 template <typename Kind>
-__global__ void __launch_bounds__(kTileThreads, 2) minima(Operands in, Kind kind) {
+__global__ void __launch_bounds__(kTileThreads<Kind>, kMostWide / Kind::kWide)
+    minima(Operands in, Kind kind) {
   extern __shared__ __align__(1024) std::uint8_t shared[];
-  Feed feed(in, static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)));
+  Feed<Kind::kWide> feed(in, static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)));
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int query = warp / 2 * 64;
-  const int vector = warp % 2 * 64;
+  const int query = warp % 2 * 64;
+  const int vector = warp / 2 * 64;
   const int swizzle = lane / 2 % 4;
   const int query_row = query + lane % 16;
   const int vector_row = vector + lane % 8 + lane / 16 * 8;
-  const auto query_at = static_cast<std::uint32_t>(query_row * kStep + ((lane / 16) ^ swizzle) * 16);
+  const auto query_at =
+      static_cast<std::uint32_t>(query_row * kStep + ((lane / 16) ^ swizzle) * 16);
   const auto vector_at =
       static_cast<std::uint32_t>(vector_row * kStep + ((lane / 8 % 2) ^ swizzle) * 16);
-  const std::size_t tile_bytes = static_cast<std::size_t>(kTileRows) * in.width;
+  const std::size_t tile_bytes = static_cast<std::size_t>(kTileRows) * in.width;  // of queries
   const int steps = in.width / kStep;
 
   const long long all = static_cast<long long>(in.query_tiles) * in.vector_tiles;
@@ -215,9 +225,10 @@ __global__ void __launch_bounds__(kTileThreads, 2) minima(Operands in, Kind kind
   for (long long at = all * blockIdx.x / gridDim.x; at < end;) {
     const auto row = static_cast<int>(at / in.vector_tiles);
     const auto first = static_cast<int>(at % in.vector_tiles);
-    const auto tiles = static_cast<int>(min(end - at, static_cast<long long>(in.vector_tiles - first)));
+    const auto tiles =
+        static_cast<int>(min(end - at, static_cast<long long>(in.vector_tiles - first)));
     at += tiles;
-    feed.start(in.queries + row * tile_bytes, in.vectors + first * tile_bytes, tiles);
+    feed.start(in.queries + row * tile_bytes, in.vectors + first * tile_bytes * Kind::kWide, tiles);
     kind.begin(row * kTileRows);
     // Operands are fetched half a step ahead, from one step into the next.
     WarpOperands even, odd;
@@ -242,7 +253,7 @@ __global__ void __launch_bounds__(kTileThreads, 2) minima(Operands in, Kind kind
         even.load(queries_now, vectors_now);  // behind the last step nobody needs it
         sums.add(odd);
       }
-      kind.keep(sums, row * kTileRows, query, tile * kTileRows + vector, lane);
+      kind.keep(sums, row * kTileRows, query, tile * kTileVectors<Kind> + vector, lane);
     }
     wait_for_copies<0>();
     __syncthreads();

@@ -125,8 +125,8 @@ class Selection {
   // The same in all warps.
   __device__ void guess() {
     WarpList mine(k_);
-    for_groups(0, groups_, [&] { return distance_of(mine.last()); },
-               [&](Key key) { mine.offer(key); });
+    for_groups(
+        0, groups_, [&] { return distance_of(mine.last()); }, [&](Key key) { mine.offer(key); });
     shared().lists[warp()][lane()] = mine.key();
     __syncthreads();
     for (int w = 0; w < kWarps; ++w) {
@@ -163,12 +163,13 @@ class Selection {
     const Key guessed = guess_.last();
     const Key now = bar();
     __syncthreads();
-    for_groups(first, end, [&] { return distance_of(now); },
-               [&](Key key) {
-                 if (key == kNoKey || key <= guessed || least(key) >= now) return;
-                 const std::uint32_t at = atomicAdd(&shared().listed, 1);
-                 if (at < kListed) shared().list[at] = key;
-               });
+    for_groups(
+        first, end, [&] { return distance_of(now); },
+        [&](Key key) {
+          if (key == kNoKey || key <= guessed || least(key) >= now) return;
+          const std::uint32_t at = atomicAdd(&shared().listed, 1);
+          if (at < kListed) shared().list[at] = key;
+        });
     __syncthreads();
     const std::uint32_t listed = shared().listed;
     __syncthreads();
