@@ -134,12 +134,13 @@ struct Bytes {
 
 /// Fills rows of d bytes up to `width`, and measures them. A warp for each of n rows, and for those
 /// up to `all`, which are none.
-__global__ void prepare_bytes(const std::uint8_t* from, std::size_t n, std::size_t all, int d,
-                              int width, std::uint8_t* to, int* norms) {
+__global__ void prepare_bytes(const std::uint8_t* __restrict__ from, std::size_t n, std::size_t all,
+                              int d, int width, std::uint8_t* __restrict__ to, int* norms) {
   const std::size_t row = (std::size_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanes;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   if (row >= all) return;
   unsigned sum = 0;
+#pragma unroll 8
   for (int i = lane; i < width; i += kLanes) {
     const unsigned value = row < n && i < d ? from[row * d + i] : 0;
     to[row * width + i] = static_cast<std::uint8_t>(value);

@@ -179,13 +179,13 @@ __global__ void widen_halves(const __half* from, std::size_t n, float* to) {
 /// Rounds rows of d floats to `width` halves and measures them. A warp for each of n rows, and for
 /// those up to `all`, which are none. Sets `bad` where the squared distance to the centre is more
 /// than `largest` or no number.
-__global__ void prepare_floats(const float* from, std::size_t n, std::size_t all, int d,
-                               const float* centre, Margins margins, float largest, int width,
-                               __half* to, Terms* terms, Key* bad) {
+__global__ void prepare_floats(const float* __restrict__ from, std::size_t n, std::size_t all, int d,
+                               const float* __restrict__ centre, Margins margins, float largest,
+                               int width, __half* __restrict__ to, Terms* terms, Key* bad) {
   const std::size_t row = (std::size_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanes;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   if (row >= all) return;
-  const float* z = from + row * d;
+  const float* __restrict__ z = from + row * d;
   const int numbers = row < n ? d : 0;
   float norm = 0, most = 0;
 #pragma unroll 8

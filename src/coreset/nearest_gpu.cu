@@ -32,6 +32,7 @@ using nearest_gpu::StagingPool;
 constexpr std::size_t kMostQueries = 8192;                   // at a time
 constexpr std::size_t kMostMinima = std::size_t{256} << 20;  // bytes of them, if 128 queries allow
 constexpr std::size_t kMostQueued = std::size_t{16} << 20;   // bytes of keys
+constexpr std::size_t kStagedRows = 64;                      // that a thread gathers together
 constexpr std::size_t kManyThreads = 4;                      // that copy faster than the driver
 constexpr std::size_t kPrepareThreads = 256;
 
@@ -86,8 +87,10 @@ class CudaVectors final : public GpuVectors {
     for (std::size_t first = 0; first < held.size(); first += together) {
       const std::size_t n = std::min(together, held.size() - first);
       gpu_.wait();  // nothing is fetched from there any more
-      compute.threads().run(n, [&](std::size_t i, std::size_t) {
-        stage(held[first + i].row, staging.data() + i * each);
+      compute.threads().run((n + kStagedRows - 1) / kStagedRows, [&](std::size_t b, std::size_t) {
+        for (std::size_t i = b * kStagedRows; i < std::min(n, (b + 1) * kStagedRows); ++i) {
+          stage(held[first + i].row, staging.data() + i * each);
+        }
       });
       put(staging.data(), raw, ids_.size(), n);
       for (std::size_t i = 0; i < n; ++i) ids_.push_back(held[first + i].id);
@@ -154,16 +157,29 @@ class CudaVectors final : public GpuVectors {
   class Chunk {
    public:
     Chunk(Gpu& gpu, const CudaVectors& to, Scalar scalar, std::size_t queries, std::size_t k)
-        : raw_(gpu, queries * to.d_ * bytes_of(scalar)),
-          widened_(gpu, scalar == Scalar::kFloat16 ? queries * to.d_ * sizeof(float) : 0),
-          operand_(gpu, round_up_to(queries, kTileRows) * to.width_),
-          norms_(gpu, round_up_to(queries, kTileRows) * to.norm_bytes()),
-          minima_(gpu, round_up_to(queries, kTileRows) * to.groups() * sizeof(float)),
-          found_(gpu, (kBefore + queries * k) * sizeof(Key)),
-          pairs_(gpu, to.queue_room() * sizeof(Queue::Pair)),
-          jobs_(gpu, queries * sizeof(Queue::Job)),
-          queued_(gpu, kMostQueued),
-          keys_(kBefore + queries * k) {}
+        : keys_(kBefore + queries * k) {
+      const std::size_t padded = round_up_to(queries, kTileRows);
+      const std::size_t numbers = queries * to.d_;
+      const std::pair<Part*, std::size_t> parts[] = {
+          {&raw_, numbers * bytes_of(scalar)},
+          {&widened_, scalar == Scalar::kFloat16 ? numbers * sizeof(float) : 0},
+          {&operand_, padded * to.width_},
+          {&norms_, padded * to.norm_bytes()},
+          {&minima_, padded * to.groups() * sizeof(float)},
+          {&found_, keys_.size() * sizeof(Key)},
+          {&pairs_, to.queue_room() * sizeof(Queue::Pair)},
+          {&jobs_, queries * sizeof(Queue::Job)},
+          {&queued_, kMostQueued}};
+      constexpr std::size_t kAligned = 256;
+      std::size_t all = 0;
+      for (const auto& [part, bytes] : parts) all += round_up_to(bytes, kAligned);
+      room_ = GpuBuffer(gpu, all);
+      char* at = room_.as<char>();
+      for (const auto& [part, bytes] : parts) {
+        part->data = at;
+        at += round_up_to(bytes, kAligned);
+      }
+    }
 
     void search(Gpu& gpu, const CudaVectors& in, const VectorView& queries, std::size_t k,
                 Compute& compute) {
@@ -279,8 +295,16 @@ class CudaVectors final : public GpuVectors {
       check_launch();
     }
 
-    GpuBuffer raw_, widened_, operand_, norms_, minima_, found_, pairs_, jobs_, queued_;
-    std::vector<Key> keys_;
+    struct Part {
+      char* data = nullptr;
+      template <typename T>
+      T* as() const {
+        return reinterpret_cast<T*>(data);
+      }
+    };
+    GpuBuffer room_;
+    Part raw_, widened_, operand_, norms_, minima_, found_, pairs_, jobs_, queued_;
+    std::vector<Key> keys_;  // of found_, on the host
     std::optional<StagingPool::Lease> staging_;
   };
 

@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t kFewDropped = 1024;    // for which a GPU's vectors are not copied anew
 constexpr std::size_t kMostOfGpu = 32;       // neighbours that a GPU looks for
 constexpr std::size_t kMostNumbers = 65536;  // of a vector of floats there
-constexpr double kLeastWork = 0x1p27;        // products of numbers that take a GPU less time
+constexpr std::size_t kMostVectors = std::size_t{1} << 29;
+constexpr double kLeastWork = 0x1p27;  // products of numbers that take a GPU less time
 
 std::atomic<bool> always_on_gpu{false};
 
@@ -26,7 +27,8 @@ void force_gpu_search(bool force) { always_on_gpu = force; }
 bool pays_on_gpu(std::size_t queries, std::size_t vectors, std::size_t d, Scalar kind,
                  std::size_t k) {
   const std::size_t most = kind == Scalar::kUint8 ? kernels::kMostExactBytes : kMostNumbers;
-  if (queries == 0 || vectors == 0 || k > kMostOfGpu || d > most) return false;
+  if (queries == 0 || vectors == 0 || vectors > kMostVectors) return false;
+  if (k > kMostOfGpu || d > most) return false;
   return always_on_gpu ||
          static_cast<double>(queries) * static_cast<double>(vectors) * static_cast<double>(d) >=
              kLeastWork;

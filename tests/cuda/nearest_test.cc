@@ -332,10 +332,11 @@ TEST(CudaNearest, WhereNothingCanBeExcluded) {
   }
 }
 
-// Of vectors like features few are measured, and more neighbours than a warp has lanes are found.
+// Of vectors that differ in earnest few are measured, and more neighbours than a warp has lanes are
+// found.
 TEST(CudaNearest, MeasuresFewOfThePairs) {
-  const Set vectors = naive::make(Family::kLowRank, 9000, 256, 4, 2);
-  const Set queries = naive::make(Family::kLowRank, 700, 256, 4, 3);
+  const Set vectors = naive::make(Family::kSparse, 9000, 256, 4, 2);
+  const Set queries = naive::make(Family::kSparse, 700, 256, 4, 3);
   const NearestIndex index(vectors.view(), naive::crew(3));
   ASSERT_TRUE(pays_on_gpu(700, 9000, 256, Scalar::kFloat32, 1));
   EXPECT_LT(index.search(queries.view(), 1, on_gpu()).exact, 700u * 9000u / 20);
