@@ -100,6 +100,10 @@ class ByteIndex final : public VectorIndex {
  protected:
   std::size_t places() const override { return slots_.size(); }
   std::int64_t id_at(std::size_t place) const override { return slots_[place].id; }
+  VectorView vector_at(std::size_t place) const override {
+    return {slots_[place].row, 1, dimension(), Scalar::kUint8};
+  }
+  const float* centre() const override { return nullptr; }
 
   // New vectors stand in tiles of their own, near those they came with. When half of the vectors
   // have changed, all are laid out anew.

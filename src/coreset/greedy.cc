@@ -28,6 +28,7 @@
 #include "coreset/greedy_state.h"
 #include "coreset/greedy_survivors.h"
 #include "coreset/greedy_update.h"
+#include "device/or_processor.h"
 
 namespace contcore {
 namespace {
@@ -328,13 +329,14 @@ GreedyResult greedy_sample_tuned(VectorView points, VectorView base, const Greed
                                  Compute& compute, const GreedyTuning& tuning,
                                  const std::vector<float>* initial) {
   check_input(points, base, options);
-  if (Gpu* gpu = compute.gpu(); gpu != nullptr && greedy_pays_on_gpu(points, base, options)) {
-    try {
-      return greedy_sample_on_gpu(*gpu, points, base, options, compute, {}, initial);
-    } catch (const GpuMemoryError&) {  // the processor can
+  return or_processor(compute, [&](Compute& on) {
+    if (!on.device().is_cpu() && greedy_pays_on_gpu(points, base, options)) {
+      if (Gpu* gpu = on.gpu()) {
+        return greedy_sample_on_gpu(*gpu, points, base, options, on, {}, initial);
+      }
     }
-  }
-  return GreedySampler(points, base, options, compute, tuning).run(initial);
+    return GreedySampler(points, base, options, on, tuning).run(initial);
+  });
 }
 
 GreedyResult greedy_sample(VectorView points, VectorView base, const GreedyOptions& options,

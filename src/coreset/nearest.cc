@@ -128,6 +128,8 @@ class FloatIndex final : public VectorIndex {
  protected:
   std::size_t places() const override { return tiles.places(); }
   std::int64_t id_at(std::size_t place) const override { return tiles.id(place); }
+  VectorView vector_at(std::size_t place) const override { return tiles.vector(place); }
+  const float* centre() const override { return sketch.centre(); }
 
   void put(const VectorView& vectors, std::int64_t first_id, Compute& compute,
            const std::string& name) override {
@@ -441,6 +443,9 @@ NearestResult NearestIndex::search(VectorView queries, std::size_t k, Compute& c
     throw std::bad_alloc();
   }
   index_->check(queries, name, "memory");
+  if (auto found = index_->search_on_gpu(queries, k, compute, name, progress)) {
+    return *std::move(found);
+  }
   return index_->search(queries, k, compute, name, progress);
 }
 

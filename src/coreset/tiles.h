@@ -44,6 +44,7 @@ class Tiles {
   std::int64_t id(std::size_t place) const { return slots_[place].id; }
   const float* sketch_of(std::size_t place) const { return slots_[place].sketch; }
   float half_norm(std::size_t place) const { return slots_[place].half_norm; }
+  const VectorView& vector(std::size_t place) const { return slots_[place].vector; }
   const float* row(std::size_t place, float* scratch) const {
     return slots_[place].vector.row(0, scratch);
   }

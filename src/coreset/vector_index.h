@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -14,6 +16,7 @@
 #include "contcore/nearest.h"
 #include "contcore/progress.h"
 #include "contcore/vectors.h"
+#include "coreset/nearest_gpu.h"
 
 namespace contcore {
 
@@ -49,6 +52,11 @@ class VectorIndex {
   virtual std::size_t size() const = 0;
   virtual NearestResult search(VectorView queries, std::size_t k, Compute& compute,
                                const std::string& name, const Progress& progress) const = 0;
+  /// The same on a GPU; nothing if there is none, it would take longer, or its memory is full. The
+  /// vectors are copied there by the first search, and what has changed since by the others.
+  std::optional<NearestResult> search_on_gpu(VectorView queries, std::size_t k, Compute& compute,
+                                             const std::string& name,
+                                             const Progress& progress) const;
 
   /// Throw as NearestIndex does.
   std::int64_t add(VectorView vectors, Compute& compute, const std::string& name);
@@ -63,6 +71,9 @@ class VectorIndex {
  protected:
   virtual std::size_t places() const = 0;
   virtual std::int64_t id_at(std::size_t place) const = 0;
+  virtual VectorView vector_at(std::size_t place) const = 0;
+  /// A point among vectors of floats.
+  virtual const float* centre() const = 0;
   /// Puts vectors at places and calls know_place() for each; all of them, or it throws.
   virtual void put(const VectorView& vectors, std::int64_t first_id, Compute& compute,
                    const std::string& name) = 0;
@@ -78,13 +89,26 @@ class VectorIndex {
   std::int64_t next_id_ = 0;
 
  private:
+  /// The vectors on one GPU, as they were when it was asked last.
+  struct Mirror {
+    int device;
+    std::int64_t next_id = 0;           // it knows of those before
+    std::vector<std::int64_t> dropped;  // of those, since
+    std::unique_ptr<GpuVectors> vectors;
+  };
+
   void know_places();
+  const GpuVectors& mirror(int device, Compute& compute) const;
+  void bring_up_to_date(Mirror& mirror, Compute& compute) const;
+  std::vector<HeldVector> held_from(std::int64_t first_id) const;
 
   std::size_t d_;
   Scalar kind_;
   // Made when something changes for the first time.
   std::unordered_map<std::int64_t, std::uint32_t> place_of_;
   bool places_known_ = false;
+  mutable std::mutex mirrors_mutex_;
+  mutable std::vector<Mirror> mirrors_;
 };
 
 /// An index of bytes (coreset/byte_index.cc).
