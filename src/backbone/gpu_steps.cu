@@ -1,0 +1,461 @@
+// Everything but sums of products: a thread for each number (or sixteen of them), a warp for each
+// row. They are bound by memory, or small.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+
+#include "backbone/gpu_finish.cuh"
+#include "backbone/gpu_window.cuh"
+#include "contcore/error.h"
+#include "device/gpu.h"
+
+namespace contcore::gpu_kernels {
+namespace {
+
+constexpr int kThreads = 256;
+
+// Calls work(i) for i of [0, count), spread over the whole grid.
+template <typename Work>
+__global__ void __launch_bounds__(kThreads) for_each(std::int64_t count, const Work work) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
+       i += step) {
+    work(i);
+  }
+}
+
+template <typename Work>
+void run(std::int64_t count, Stream stream, const char* what, const Work& work) {
+  constexpr std::int64_t kMostBlocks = 1 << 20;
+  if (count == 0) return;
+  const std::int64_t blocks = std::min(kMostBlocks, (count + kThreads - 1) / kThreads);
+  for_each<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(count, work);
+  check_cuda(cudaGetLastError(), what);
+}
+
+// Where number i of a walk is, in each tensor.
+struct Spot {
+  std::int64_t at[3] = {};
+  __device__ Spot(const Walk& walk, std::int64_t i) {
+    for (int d = walk.dims; d-- > 0;) {
+      const std::int64_t rest = i / walk.sizes[d], digit = i - rest * walk.sizes[d];
+      for (int t = 0; t < 3; ++t) at[t] += digit * walk.strides[t][d];
+      i = rest;
+    }
+  }
+};
+
+template <typename Number>
+struct Copy {
+  Walk walk;
+  const Number* in;
+  Number* out;
+  __device__ void operator()(std::int64_t i) const {
+    const Spot spot(walk, i);
+    out[spot.at[0]] = in[spot.at[1]];
+  }
+};
+
+struct ToBytes {
+  Walk walk;
+  const float* in;
+  float factor, zero;
+  std::uint8_t* out;
+  __device__ void operator()(std::int64_t i) const {
+    const Spot spot(walk, i);
+    out[spot.at[0]] = to_byte(__fmul_rn(in[spot.at[1]], factor), zero);
+  }
+};
+
+struct ToFloats {
+  const std::uint8_t* in;
+  float scale, zero;
+  float* out;
+  __device__ void operator()(std::int64_t i) const {
+    out[i] = __fmul_rn(__fsub_rn(static_cast<float>(in[i]), zero), scale);
+  }
+};
+
+struct FourToFloats {
+  const uchar4* in;
+  float scale, zero;
+  float4* out;
+  __device__ void operator()(std::int64_t i) const {
+    const uchar4 four = in[i];
+    const auto number = [&](unsigned char code) {
+      return __fmul_rn(__fsub_rn(static_cast<float>(code), zero), scale);
+    };
+    out[i] = make_float4(number(four.x), number(four.y), number(four.z), number(four.w));
+  }
+};
+
+struct ImageToBytes {
+  const float* in;
+  int channels;
+  std::int64_t places;
+  float factor, zero;
+  std::uint8_t* out;
+  __device__ void operator()(std::int64_t i) const {
+    const std::int64_t image = i / places, place = i - image * places;
+    for (int c = 0; c < channels; ++c) {
+      const float x = in[(image * channels + c) * places + place];
+      out[i * channels + c] = to_byte(__fmul_rn(x, factor), zero);
+    }
+  }
+};
+
+struct Functions {
+  const float* in;
+  Finish finish;
+  float* out;
+  __device__ void operator()(std::int64_t i) const { out[i] = finished(finish, in[i], 0, i); }
+};
+
+__device__ float combined(int combine, float a, float b) {
+  switch (static_cast<Step::Combine>(combine)) {
+    case Step::Combine::kAdd:
+      return a + b;
+    case Step::Combine::kSub:
+      return a - b;
+    case Step::Combine::kMul:
+      return a * b;
+    case Step::Combine::kDiv:
+      return a / b;
+    case Step::Combine::kMin:
+      return fminf(a, b);
+    case Step::Combine::kMax:
+      return fmaxf(a, b);
+  }
+  return a;
+}
+
+struct Binary {
+  Walk walk;
+  int combine;
+  const float *a, *b;
+  Finish finish;
+  float* out;
+  __device__ void operator()(std::int64_t i) const {
+    const Spot spot(walk, i);
+    const float x = combined(combine, a[spot.at[1]], b[spot.at[2]]);
+    out[spot.at[0]] = finished(finish, x, 0, spot.at[0]);
+  }
+};
+
+struct Affine {
+  const float *in, *scale, *bias;
+  std::int64_t inner;
+  int channels;
+  Finish finish;
+  float* out;
+  __device__ void operator()(std::int64_t i) const {
+    const auto c = i / inner % channels;
+    out[i] = finished(finish, __fmaf_rn(in[i], scale[c], bias[c]), 0, i);
+  }
+};
+
+// ---- windows -----------------------------------------------------------------------------------
+
+// A piece of a row of patches: kEach numbers.
+template <typename Number, int kEach, typename Piece>
+struct Patches {
+  Window window;
+  const Number* in;
+  Number zero;
+  Number* out;
+  int pitch;
+  __device__ void operator()(std::int64_t i) const {
+    const int pieces = pitch / kEach;
+    const int place = static_cast<int>(i / pieces);
+    const int first = static_cast<int>(i - static_cast<std::int64_t>(place) * pieces) * kEach;
+    const Corner corner(window, place);
+    int tap = first / window.channels, c = first - tap * window.channels;
+    int ky = tap / window.kernel_width, kx = tap - ky * window.kernel_width;
+    union {
+      Number numbers[kEach];
+      Piece piece;
+    } made;
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const int y = corner.y + ky * window.dilation_y, x = corner.x + kx * window.dilation_x;
+      if (ky >= window.kernel_height) {
+        made.numbers[k] = 0;
+      } else if (y < 0 || y >= window.height || x < 0 || x >= window.width) {
+        made.numbers[k] = zero;
+      } else {
+        made.numbers[k] =
+            in[((static_cast<std::int64_t>(corner.image) * window.height + y) * window.width + x) *
+                   window.channels +
+               c];
+      }
+      if (++c == window.channels) {
+        c = 0;
+        if (++kx == window.kernel_width) kx = 0, ++ky;
+      }
+    }
+    *reinterpret_cast<Piece*>(out + static_cast<std::int64_t>(place) * pitch + first) = made.piece;
+  }
+};
+
+// Calls visit(numbers) where the numbers of a window's taps over the map begin, channel 0 each.
+template <typename Number, typename Visit>
+__device__ void over_window(const Window& w, int place, const Number* in, const Visit& visit) {
+  const Corner corner(w, place);
+  for (int ky = 0; ky < w.kernel_height; ++ky) {
+    const int y = corner.y + ky * w.dilation_y;
+    if (y < 0 || y >= w.height) continue;
+    for (int kx = 0; kx < w.kernel_width; ++kx) {
+      const int x = corner.x + kx * w.dilation_x;
+      if (x < 0 || x >= w.width) continue;
+      visit(in + ((static_cast<std::int64_t>(corner.image) * w.height + y) * w.width + x) *
+                     w.channels);
+    }
+  }
+}
+
+template <typename Number>
+struct MaxPool {
+  Window window;
+  const Number* in;
+  Number lowest;
+  Number* out;
+  __device__ void operator()(std::int64_t i) const {
+    const int c = static_cast<int>(i % window.channels);
+    Number most = lowest;
+    over_window(window, static_cast<int>(i / window.channels), in, [&](const Number* numbers) {
+      if (numbers[c] > most) most = numbers[c];
+    });
+    out[i] = most;
+  }
+};
+
+// Sixteen bytes at once.
+struct MaxPoolBytes {
+  Window window;
+  const std::uint8_t* in;
+  std::uint8_t* out;
+  __device__ void operator()(std::int64_t i) const {
+    const int pieces = window.channels / 16;
+    const int c = static_cast<int>(i % pieces) * 16;
+    uint4 most = make_uint4(0, 0, 0, 0);
+    over_window(window, static_cast<int>(i / pieces), in, [&](const std::uint8_t* numbers) {
+      const uint4 four = *reinterpret_cast<const uint4*>(numbers + c);
+      most.x = __vmaxu4(most.x, four.x);
+      most.y = __vmaxu4(most.y, four.y);
+      most.z = __vmaxu4(most.z, four.z);
+      most.w = __vmaxu4(most.w, four.w);
+    });
+    reinterpret_cast<uint4*>(out)[i] = most;
+  }
+};
+
+struct MeanPool {
+  Window window;
+  const float* in;
+  bool whole;
+  float* out;
+  __device__ void operator()(std::int64_t i) const {
+    const int c = static_cast<int>(i % window.channels);
+    float sum = 0;
+    int count = 0;
+    over_window(window, static_cast<int>(i / window.channels), in, [&](const float* numbers) {
+      sum += numbers[c];
+      ++count;
+    });
+    out[i] = sum / static_cast<float>(whole ? window.taps() : count);
+  }
+};
+
+// A warp for each number of the result: the whole map under one window.
+__global__ void __launch_bounds__(kThreads)
+    mean_of_maps(const float* in, std::int64_t places, int channels, float* out) {
+  __shared__ float parts[8][33];
+  const int c = static_cast<int>(blockIdx.x) * 32 + static_cast<int>(threadIdx.x) % 32;
+  const int line = static_cast<int>(threadIdx.x) / 32;
+  const float* numbers = in + blockIdx.y * places * channels;
+  float sum = 0;
+  for (std::int64_t p = line; p < places && c < channels; p += 8) sum += numbers[p * channels + c];
+  parts[line][threadIdx.x % 32] = sum;
+  __syncthreads();
+  if (line > 0 || c >= channels) return;
+  for (int i = 1; i < 8; ++i) sum += parts[i][threadIdx.x % 32];
+  out[static_cast<std::int64_t>(blockIdx.y) * channels + c] = sum / static_cast<float>(places);
+}
+
+// ---- along an axis -----------------------------------------------------------------------------
+
+__device__ float sum_of_warp(float x) {
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+  return x;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    normalize_rows(const float* in, std::int64_t rows, int length, const float* scale,
+                   const float* bias, float epsilon, float* out) {
+  const std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
+  if (row >= rows) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const float* numbers = in + row * length;
+  float sum = 0;
+  for (int i = lane; i < length; i += 32) sum += numbers[i];
+  const float centre = sum_of_warp(sum) / static_cast<float>(length);
+  float squares = 0;
+  for (int i = lane; i < length; i += 32) {
+    const float off = numbers[i] - centre;
+    squares += off * off;
+  }
+  const float variance = sum_of_warp(squares) / static_cast<float>(length);
+  const float factor = 1.0f / sqrtf(variance + epsilon);
+  for (int i = lane; i < length; i += 32) {
+    out[row * length + i] = (numbers[i] - centre) * factor * scale[i] + bias[i];
+  }
+}
+
+// A warp for each line of numbers, `inner` apart.
+__global__ void __launch_bounds__(kThreads)
+    soften(const float* in, std::int64_t lines, int length, std::int64_t inner, float* out) {
+  const std::int64_t line =
+      static_cast<std::int64_t>(blockIdx.x) * (kThreads / 32) + threadIdx.x / 32;
+  if (line >= lines) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const std::int64_t begin = line / inner * inner * length + line % inner;
+  float most = -INFINITY;
+  for (int i = lane; i < length; i += 32) most = fmaxf(most, in[begin + i * inner]);
+  for (int step = 16; step > 0; step /= 2) {
+    most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, step));
+  }
+  float sum = 0;
+  for (int i = lane; i < length; i += 32) sum += expf(in[begin + i * inner] - most);
+  const float whole = sum_of_warp(sum);
+  for (int i = lane; i < length; i += 32) {
+    out[begin + i * inner] = expf(in[begin + i * inner] - most) / whole;
+  }
+}
+
+struct Mean {
+  Walk outside, inside;
+  const float* in;
+  float* out;
+  __device__ void operator()(std::int64_t i) const {
+    const Spot from(outside, i);
+    float sum = 0;
+    for (std::int64_t k = 0; k < inside.count; ++k) sum += in[from.at[1] + Spot(inside, k).at[1]];
+    out[from.at[0]] = sum / static_cast<float>(inside.count);
+  }
+};
+
+unsigned blocks_of_warps(std::int64_t warps) {
+  constexpr std::int64_t kWarps = kThreads / 32;
+  return static_cast<unsigned>((warps + kWarps - 1) / kWarps);
+}
+
+bool by_sixteen(int channels, const void* a, const void* b) {
+  return channels % 16 == 0 && reinterpret_cast<std::uintptr_t>(a) % 16 == 0 &&
+         reinterpret_cast<std::uintptr_t>(b) % 16 == 0;
+}
+
+}  // namespace
+
+void patches(const Window& window, const std::uint8_t* in, std::uint8_t zero, std::uint8_t* out,
+             int pitch, Stream stream) {
+  run(window.places() * (pitch / kPatchBytes), stream, "cutting patches",
+      Patches<std::uint8_t, kPatchBytes, uint4>{window, in, zero, out, pitch});
+}
+
+void patches(const Window& window, const float* in, float* out, int pitch, Stream stream) {
+  run(window.places() * (pitch / kPatchFloats), stream, "cutting patches",
+      Patches<float, kPatchFloats, float4>{window, in, 0.0f, out, pitch});
+}
+
+void max_pool(const Window& window, const std::uint8_t* in, std::uint8_t* out, Stream stream) {
+  const std::int64_t count = window.places() * window.channels;
+  if (by_sixteen(window.channels, in, out)) {
+    return run(count / 16, stream, "pooling", MaxPoolBytes{window, in, out});
+  }
+  run(count, stream, "pooling", MaxPool<std::uint8_t>{window, in, 0, out});
+}
+
+void max_pool(const Window& window, const float* in, float* out, Stream stream) {
+  run(window.places() * window.channels, stream, "pooling",
+      MaxPool<float>{window, in, -3.402823466e38f, out});
+}
+
+void mean_pool(const Window& window, const float* in, float* out, bool whole, Stream stream) {
+  const bool all = window.kernel_height == window.height && window.kernel_width == window.width &&
+                   window.out_height == 1 && window.out_width == 1 && window.pad_x == 0 &&
+                   window.pad_y == 0 && window.images <= 65535;
+  if (!all) {
+    return run(window.places() * window.channels, stream, "pooling",
+               MeanPool{window, in, whole, out});
+  }
+  const dim3 grid(static_cast<unsigned>((window.channels + 31) / 32),
+                  static_cast<unsigned>(window.images));
+  mean_of_maps<<<grid, kThreads, 0, stream>>>(
+      in, static_cast<std::int64_t>(window.height) * window.width, window.channels, out);
+  check_cuda(cudaGetLastError(), "pooling");
+}
+
+void copy(const Walk& walk, const std::uint8_t* in, std::uint8_t* out, Stream stream) {
+  run(walk.count, stream, "moving numbers", Copy<std::uint8_t>{walk, in, out});
+}
+
+void copy(const Walk& walk, const float* in, float* out, Stream stream) {
+  run(walk.count, stream, "moving numbers", Copy<float>{walk, in, out});
+}
+
+void to_bytes(const Walk& walk, const float* in, float factor, float zero, std::uint8_t* out,
+              Stream stream) {
+  run(walk.count, stream, "rounding", ToBytes{walk, in, factor, zero, out});
+}
+
+void to_floats(const std::uint8_t* in, float scale, float zero, float* out, std::int64_t count,
+               Stream stream) {
+  if (count % 4 == 0) {
+    return run(count / 4, stream, "bytes to floats",
+               FourToFloats{reinterpret_cast<const uchar4*>(in), scale, zero,
+                            reinterpret_cast<float4*>(out)});
+  }
+  run(count, stream, "bytes to floats", ToFloats{in, scale, zero, out});
+}
+
+void image_to_bytes(const float* in, int images, int channels, std::int64_t places, float factor,
+                    float zero, std::uint8_t* out, Stream stream) {
+  run(images * places, stream, "rounding",
+      ImageToBytes{in, channels, places, factor, zero, out});
+}
+
+void functions(const float* in, const Finish& finish, float* out, std::int64_t count,
+               Stream stream) {
+  run(count, stream, "functions", Functions{in, finish, out});
+}
+
+void binary(const Walk& walk, int combine, const float* a, const float* b, const Finish& finish,
+            float* out, Stream stream) {
+  run(walk.count, stream, "arithmetic", Binary{walk, combine, a, b, finish, out});
+}
+
+void affine(const float* in, const float* scale, const float* bias, std::int64_t inner,
+            int channels, const Finish& finish, float* out, std::int64_t count, Stream stream) {
+  run(count, stream, "scaling", Affine{in, scale, bias, inner, channels, finish, out});
+}
+
+void layer_norm(const float* in, std::int64_t rows, int length, const float* scale,
+                const float* bias, float epsilon, float* out, Stream stream) {
+  normalize_rows<<<blocks_of_warps(rows), kThreads, 0, stream>>>(in, rows, length, scale, bias,
+                                                                 epsilon, out);
+  check_cuda(cudaGetLastError(), "normalizing");
+}
+
+void softmax(const float* in, std::int64_t outer, int length, std::int64_t inner, float* out,
+             Stream stream) {
+  soften<<<blocks_of_warps(outer * inner), kThreads, 0, stream>>>(in, outer * inner, length, inner,
+                                                                  out);
+  check_cuda(cudaGetLastError(), "softmax");
+}
+
+void mean(const Walk& outside, const Walk& inside, const float* in, float* out, Stream stream) {
+  run(outside.count, stream, "means", Mean{outside, inside, in, out});
+}
+
+}  // namespace contcore::gpu_kernels
