@@ -278,12 +278,14 @@ bool GpuBuilder::integer_conv(const Step& step) {
            gpu_kernels::byte_convolution(now, *tile, run.stream());
          }
        });
-  if (!grouped && levels) {
+  if (!grouped) {
     const Window& w = how.window;
     GpuSequence::Call& made = sequence_.calls.back();
-    made.form = fmt::format("{} -> {} of {} by {}x{} {} adds {}", w.channels, how.columns,
-                            w.out_height * w.out_width, w.kernel_height, w.kernel_width,
-                            w.stride_x, after->other_bytes);
+    made.form = fmt::format("{} -> {} of {} by {}x{} {} adds {} makes {}", w.channels,
+                            how.columns, w.out_height * w.out_width, w.kernel_height,
+                            w.kernel_width, w.stride_x,
+                            !after->other ? "-" : after->other_bytes ? "bytes" : "floats",
+                            levels ? "bytes" : "floats");
     made.tiles = gpu_kernels::byte_convolution_tiles(gpu_.shared_memory());
     made.tile = tile;
   }

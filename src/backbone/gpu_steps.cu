@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backbone/gpu_finish.cuh"
+#include "backbone/gpu_launch.cuh"
 #include "backbone/gpu_window.cuh"
 #include "contcore/error.h"
 #include "device/gpu.h"
@@ -17,6 +18,8 @@ constexpr int kThreads = 256;
 // Calls work(i) for i of [0, count), spread over the whole grid.
 template <typename Work>
 __global__ void __launch_bounds__(kThreads) for_each(std::int64_t count, const Work work) {
+  let_the_next_begin();
+  wait_for_the_last();
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kThreads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
        i += step) {
@@ -29,18 +32,31 @@ void run(std::int64_t count, Stream stream, const char* what, const Work& work) 
   constexpr std::int64_t kMostBlocks = 1 << 20;
   if (count == 0) return;
   const std::int64_t blocks = std::min(kMostBlocks, (count + kThreads - 1) / kThreads);
-  for_each<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(count, work);
-  check_cuda(cudaGetLastError(), what);
+  launch_early(for_each<Work>, dim3(static_cast<unsigned>(blocks)), kThreads, 0, stream, what, count,
+               work);
 }
+
+// a / b and what is left. Whole numbers of 32 bits are divided much faster.
+struct Division {
+  std::int64_t whole, rest;
+  __device__ Division(std::int64_t a, std::int64_t b) {
+    if (((a | b) >> 32) == 0) {
+      whole = static_cast<unsigned>(a) / static_cast<unsigned>(b);
+    } else {
+      whole = a / b;
+    }
+    rest = a - whole * b;
+  }
+};
 
 // Where number i of a walk is, in each tensor.
 struct Spot {
   std::int64_t at[3] = {};
   __device__ Spot(const Walk& walk, std::int64_t i) {
     for (int d = walk.dims; d-- > 0;) {
-      const std::int64_t rest = i / walk.sizes[d], digit = i - rest * walk.sizes[d];
-      for (int t = 0; t < 3; ++t) at[t] += digit * walk.strides[t][d];
-      i = rest;
+      const Division by(i, walk.sizes[d]);
+      for (int t = 0; t < 3; ++t) at[t] += by.rest * walk.strides[t][d];
+      i = by.whole;
     }
   }
 };
@@ -96,7 +112,8 @@ struct ImageToBytes {
   float factor, zero;
   std::uint8_t* out;
   __device__ void operator()(std::int64_t i) const {
-    const std::int64_t image = i / places, place = i - image * places;
+    const Division by(i, places);
+    const std::int64_t image = by.whole, place = by.rest;
     for (int c = 0; c < channels; ++c) {
       const float x = in[(image * channels + c) * places + place];
       out[i * channels + c] = to_byte(__fmul_rn(x, factor), zero);
@@ -149,7 +166,7 @@ struct Affine {
   Finish finish;
   float* out;
   __device__ void operator()(std::int64_t i) const {
-    const auto c = i / inner % channels;
+    const std::int64_t c = Division(Division(i, inner).whole, channels).rest;
     out[i] = finished(finish, __fmaf_rn(in[i], scale[c], bias[c]), 0, i);
   }
 };
@@ -166,8 +183,8 @@ struct Patches {
   int pitch;
   __device__ void operator()(std::int64_t i) const {
     const int pieces = pitch / kEach;
-    const int place = static_cast<int>(i / pieces);
-    const int first = static_cast<int>(i - static_cast<std::int64_t>(place) * pieces) * kEach;
+    const Division by(i, pieces);
+    const int place = static_cast<int>(by.whole), first = static_cast<int>(by.rest) * kEach;
     const Corner corner(window, place);
     int tap = first / window.channels, c = first - tap * window.channels;
     int ky = tap / window.kernel_width, kx = tap - ky * window.kernel_width;
@@ -197,6 +214,66 @@ struct Patches {
   }
 };
 
+// The same for narrow maps: a block has the lines under the windows of kPlaces places side by side
+// in shared memory. In a line, what one window covers is one piece: offsets within it are the same
+// for all places.
+constexpr int kPlaces = 64;
+
+struct Lines {
+  int count, span, pitch;  // lines; bytes of each that are needed, and its room
+  __host__ __device__ explicit Lines(const Window& w)
+      : count(w.kernel_height),
+        span(((kPlaces - 1) * w.stride_x + w.kernel_width) * w.channels),
+        pitch((span + 15) / 16 * 16) {}
+};
+
+__global__ void __launch_bounds__(kThreads)
+    cut_lines(const __grid_constant__ Window w, const std::uint8_t* in, std::uint8_t zero,
+              std::uint8_t* out, int pitch) {
+  extern __shared__ __align__(16) std::uint8_t lines[];
+  let_the_next_begin();
+  wait_for_the_last();
+  const Lines under(w);
+  const int thread = static_cast<int>(threadIdx.x);
+  const int parts = (w.out_width + kPlaces - 1) / kPlaces;
+  const int part = static_cast<int>(blockIdx.x) % parts;
+  const int line = static_cast<int>(blockIdx.x) / parts;  // of the result, in all images
+  const int place0 = part * kPlaces, image = line / w.out_height;
+  const int y0 = line % w.out_height * w.stride_y - w.pad_y;
+  const int x0 = (place0 * w.stride_x - w.pad_x) * w.channels, width = w.width * w.channels;
+  for (int k = 0; k < under.count; ++k) {
+    const int y = y0 + k * w.dilation_y;
+    const bool there = y >= 0 && y < w.height;
+    const std::uint8_t* from =
+        in + (static_cast<std::int64_t>(image) * w.height + (there ? y : 0)) * width;
+    for (int i = thread; i < under.span; i += kThreads) {
+      const int x = x0 + i;
+      lines[k * under.pitch + i] = there && x >= 0 && x < width ? from[x] : zero;
+    }
+  }
+  __syncthreads();
+  const int pieces = pitch / kPatchBytes, at_once = kThreads / pieces;
+  const int piece = thread % pieces, row = w.kernel_width * w.channels;
+  if (thread >= at_once * pieces) return;
+  int offsets[kPatchBytes];
+#pragma unroll
+  for (int k = 0; k < kPatchBytes; ++k) {
+    const int at = piece * kPatchBytes + k;
+    offsets[k] = at < under.count * row ? at / row * under.pitch + at % row : -1;
+  }
+  for (int i = thread / pieces; i < kPlaces && place0 + i < w.out_width; i += at_once) {
+    const std::uint8_t* from = lines + i * w.stride_x * w.channels;
+    unsigned words[4] = {};
+#pragma unroll
+    for (int k = 0; k < kPatchBytes; ++k) {
+      if (offsets[k] >= 0) words[k / 4] |= static_cast<unsigned>(from[offsets[k]]) << k % 4 * 8;
+    }
+    const std::int64_t place = static_cast<std::int64_t>(line) * w.out_width + place0 + i;
+    *reinterpret_cast<uint4*>(out + place * pitch + piece * kPatchBytes) =
+        make_uint4(words[0], words[1], words[2], words[3]);
+  }
+}
+
 // Calls visit(numbers) where the numbers of a window's taps over the map begin, channel 0 each.
 template <typename Number, typename Visit>
 __device__ void over_window(const Window& w, int place, const Number* in, const Visit& visit) {
@@ -220,9 +297,10 @@ struct MaxPool {
   Number lowest;
   Number* out;
   __device__ void operator()(std::int64_t i) const {
-    const int c = static_cast<int>(i % window.channels);
+    const Division by(i, window.channels);
+    const int c = static_cast<int>(by.rest);
     Number most = lowest;
-    over_window(window, static_cast<int>(i / window.channels), in, [&](const Number* numbers) {
+    over_window(window, static_cast<int>(by.whole), in, [&](const Number* numbers) {
       if (numbers[c] > most) most = numbers[c];
     });
     out[i] = most;
@@ -236,9 +314,10 @@ struct MaxPoolBytes {
   std::uint8_t* out;
   __device__ void operator()(std::int64_t i) const {
     const int pieces = window.channels / 16;
-    const int c = static_cast<int>(i % pieces) * 16;
+    const Division by(i, pieces);
+    const int c = static_cast<int>(by.rest) * 16;
     uint4 most = make_uint4(0, 0, 0, 0);
-    over_window(window, static_cast<int>(i / pieces), in, [&](const std::uint8_t* numbers) {
+    over_window(window, static_cast<int>(by.whole), in, [&](const std::uint8_t* numbers) {
       const uint4 four = *reinterpret_cast<const uint4*>(numbers + c);
       most.x = __vmaxu4(most.x, four.x);
       most.y = __vmaxu4(most.y, four.y);
@@ -255,10 +334,11 @@ struct MeanPool {
   bool whole;
   float* out;
   __device__ void operator()(std::int64_t i) const {
-    const int c = static_cast<int>(i % window.channels);
+    const Division by(i, window.channels);
+    const int c = static_cast<int>(by.rest);
     float sum = 0;
     int count = 0;
-    over_window(window, static_cast<int>(i / window.channels), in, [&](const float* numbers) {
+    over_window(window, static_cast<int>(by.whole), in, [&](const float* numbers) {
       sum += numbers[c];
       ++count;
     });
@@ -359,6 +439,16 @@ bool by_sixteen(int channels, const void* a, const void* b) {
 
 void patches(const Window& window, const std::uint8_t* in, std::uint8_t zero, std::uint8_t* out,
              int pitch, Stream stream) {
+  constexpr int kMostShared = 48 << 10;
+  const Lines under(window);
+  const std::int64_t blocks = static_cast<std::int64_t>(window.images) * window.out_height *
+                              ((window.out_width + kPlaces - 1) / kPlaces);
+  if (window.dilation_x == 1 && under.count * under.pitch <= kMostShared &&
+      pitch / kPatchBytes <= kThreads && blocks < (std::int64_t{1} << 31)) {
+    return launch_early(cut_lines, dim3(static_cast<unsigned>(blocks)), kThreads,
+                        static_cast<std::size_t>(under.count * under.pitch), stream,
+                        "cutting patches", window, in, zero, out, pitch);
+  }
   run(window.places() * (pitch / kPatchBytes), stream, "cutting patches",
       Patches<std::uint8_t, kPatchBytes, uint4>{window, in, zero, out, pitch});
 }
