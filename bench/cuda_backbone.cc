@@ -94,8 +94,10 @@ void measure(GpuProgram& program, Backbone::Runner& runner, const std::vector<fl
   const auto with_copies = [&] { runner.run_batch(spans, side, side, compute); };
   with_copies();
   const double both = median_milliseconds(9, with_copies) / static_cast<double>(batch);
-  fmt::print("batch {}: {:.4f} ms an image on the GPU ({:.0f} GOP/ms = TOPS), {:.4f} ms with copies; {} MB\n", batch, device,
-             gflops / device, both, program.arena_bytes() >> 20);
+  fmt::print(
+      "batch {}: {:.4f} ms an image on the GPU ({:.0f} GOP/ms = TOPS), {:.4f} ms with copies; {} "
+      "MB\n",
+      batch, device, gflops / device, both, program.arena_bytes() >> 20);
 }
 
 void run(const std::string& model, std::size_t side, bool layers,
@@ -113,8 +115,8 @@ void run(const std::string& model, std::size_t side, bool layers,
   const std::chrono::duration<double, std::milli> first = std::chrono::steady_clock::now() - start;
   compare(maps, usual.run(image, side, side, processor));
   const double gflops = here.info(side, side).gflops;
-  fmt::print("{} at {}: {:.1f} GOP; compiled and run in {:.0f} ms; processor {:.2f} ms\n", model, side,
-             gflops, first.count(),
+  fmt::print("{} at {}: {:.1f} GOP; compiled and run in {:.0f} ms; processor {:.2f} ms\n", model,
+             side, gflops, first.count(),
              median_milliseconds(3, [&] { usual.run(image, side, side, processor); }));
   for (const std::size_t batch : batches) {
     measure(*program, runner, image, side, batch, gflops, gpu);
@@ -122,7 +124,8 @@ void run(const std::string& model, std::size_t side, bool layers,
     double sum = 0;
     for (const auto& timing : program->profile(batch, 3)) {
       sum += timing.milliseconds;
-      fmt::print("  {:8.2f} us  {}\n", timing.milliseconds * 1000 / static_cast<double>(batch), timing.what);
+      fmt::print("  {:8.2f} us  {}\n", timing.milliseconds * 1000 / static_cast<double>(batch),
+                 timing.what);
     }
     fmt::print("  {:8.2f} us  in all\n", sum * 1000 / static_cast<double>(batch));
   }
@@ -141,7 +144,9 @@ int main(int argc, char** argv) {
         batches.push_back(std::stoul(argv[i]));
       }
     }
-    if (argc < 3) throw contcore::Error(contcore::Error::Kind::kUsage, "cuda_backbone MODEL SIDE [--layers] [BATCH...]");
+    if (argc < 3)
+      throw contcore::Error(contcore::Error::Kind::kUsage,
+                            "cuda_backbone MODEL SIDE [--layers] [BATCH...]");
     run(argv[1], std::stoul(argv[2]), layers, batches);
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());

@@ -315,8 +315,8 @@ struct Backbone::Runner::State {
     if (found != compiled.end()) {
       compiled.splice(compiled.begin(), compiled, found);
     } else {
-      compiled.push_front({height, width, threads, compute.device(),
-                           model->compile(height, width, compute)});
+      compiled.push_front(
+          {height, width, threads, compute.device(), model->compile(height, width, compute)});
       if (compiled.size() > kSizesKept) compiled.pop_back();
     }
     return *compiled.front().program;

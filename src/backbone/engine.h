@@ -35,9 +35,9 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  /// A fused plan for the threads and the device of `compute`, which is not kept. Several threads may compile at
-  /// once. Throws Error: kInput, naming the node, for what the engine cannot run or has no memory
-  /// for.
+  /// A fused plan for the threads and the device of `compute`, which is not kept. Several threads
+  /// may compile at once. Throws Error: kInput, naming the node, for what the engine cannot run or
+  /// has no memory for.
   virtual std::unique_ptr<Program> compile(const Plan& plan, const std::vector<PlanOutput>& outputs,
                                            Compute& compute) = 0;
 };

@@ -143,12 +143,13 @@ GpuBuilder::Place GpuBuilder::to_bytes(std::size_t value, const Place& from, con
   const std::string name = "to bytes " + plan_.values[as].name;
   if (form.size() == 4 && from.layout == Layout::kPlain && form[1] <= kFewChannels &&
       !is_fixed(from)) {
-    call(name, {from.buffer, made.buffer}, [=, maps = static_cast<int>(form[0]),
-                                            channels = static_cast<int>(form[1]),
-                                            places = form[2] * form[3]](const Run& run) {
-      gpu_kernels::image_to_bytes(run.at<float>(from.buffer), run.images * maps, channels, places,
-                                  factor, zero, run.at<std::uint8_t>(made.buffer), run.stream());
-    });
+    call(name, {from.buffer, made.buffer},
+         [=, maps = static_cast<int>(form[0]), channels = static_cast<int>(form[1]),
+          places = form[2] * form[3]](const Run& run) {
+           gpu_kernels::image_to_bytes(run.at<float>(from.buffer), run.images * maps, channels,
+                                       places, factor, zero, run.at<std::uint8_t>(made.buffer),
+                                       run.stream());
+         });
     return made;
   }
   const Walk all = walk({}, form, {track(as, made), track(value, from)});
@@ -298,10 +299,10 @@ void evaluate_there(const Node& node, std::int64_t opset, const std::vector<Host
       views[i] = inputs[i].constant ? &*inputs[i].constant : &tensors[i];
       if (inputs[i].constant) continue;
       std::vector<float> numbers(static_cast<std::size_t>(count_of(node, inputs[i].shape)));
-      run.gpu.download(numbers.data(),
-                       run.at<float>(inputs[i].buffer) +
-                           static_cast<std::size_t>(image) * numbers.size(),
-                       numbers.size() * sizeof(float));
+      run.gpu.download(
+          numbers.data(),
+          run.at<float>(inputs[i].buffer) + static_cast<std::size_t>(image) * numbers.size(),
+          numbers.size() * sizeof(float));
       tensors[i] = Tensor::of(inputs[i].shape, std::move(numbers));
     }
     const Tensor result = evaluate(node, opset, views).front();

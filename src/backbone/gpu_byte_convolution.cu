@@ -19,9 +19,9 @@
 namespace contcore::gpu_kernels {
 namespace {
 
-// What follows the sums, where it is done at once: bytes or floats are written, the other summand is
-// added or not, and bounds come last. Bounds before `last` and `zero` are as good as bounds on which
-// those have been applied: rounding keeps the order of numbers.
+// What follows the sums, where it is done at once: bytes or floats are written, the other summand
+// is added or not, and bounds come last. Bounds before `last` and `zero` are as good as bounds on
+// which those have been applied: rounding keeps the order of numbers.
 enum Form { kBytes, kBytesAddBytes, kBytesAddFloats, kFloats, kFloatsAddFloats, kAny };
 struct Quick {
   float alpha = 0, beta = 0;  // of the other summand's bytes; beta and kByteAsFloat
@@ -197,7 +197,7 @@ __device__ void finish_quickly(const ByteConvolution& how, const Quick& quick,
 // ---- the sums ----------------------------------------------------------------------------------
 
 template <int BM, int BN, int BK, int kWarpRows, int kWarpColumns, int kStages, Form kForm>
-__global__ void __launch_bounds__(32 * kWarpRows * kWarpColumns, BM * BN <= 128 * 128 ? 2 : 1)
+__global__ void __launch_bounds__(32 * kWarpRows * kWarpColumns, BM* BN <= 128 * 128 ? 2 : 1)
     convolve(const __grid_constant__ ByteConvolution how, const Quick quick, int depth_pitch) {
   using T = Tile<BM, BN, BK, kWarpRows, kWarpColumns, kStages>;
   extern __shared__ __align__(128) std::uint8_t shared[];
@@ -363,8 +363,7 @@ void launch(const ByteConvolution& how, const Quick& quick, Stream stream) {
   const auto kernel = convolve<BM, BN, BK, kWarpRows, kWarpColumns, kStages, kForm>;
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, T::kShared),
              "preparing a convolution");
-  const std::int64_t tiles =
-      (how.window.places() + BM - 1) / BM * ((how.columns + BN - 1) / BN);
+  const std::int64_t tiles = (how.window.places() + BM - 1) / BM * ((how.columns + BN - 1) / BN);
   const int pitch = padded(how.window.taps() * how.window.channels, ByteConvolution::kDepth);
   launch_early(kernel, dim3(static_cast<unsigned>(tiles)), T::kThreads, T::kShared, stream,
                "starting a convolution", how, quick, pitch);
@@ -401,8 +400,8 @@ constexpr Cut cut() {
 }
 // The one that needs most memory comes last.
 constexpr Cut kTiles[] = {
-    cut<64, 64, 64, 2, 2, 4>(),  cut<128, 64, 64, 2, 2, 4>(),  cut<128, 128, 64, 2, 4, 4>(),
-    cut<64, 64, 128, 2, 2, 3>(), cut<128, 64, 128, 2, 2, 3>(), cut<32, 64, 128, 1, 4, 4>(),
+    cut<64, 64, 64, 2, 2, 4>(),   cut<128, 64, 64, 2, 2, 4>(),  cut<128, 128, 64, 2, 4, 4>(),
+    cut<64, 64, 128, 2, 2, 3>(),  cut<128, 64, 128, 2, 2, 3>(), cut<32, 64, 128, 1, 4, 4>(),
     cut<128, 256, 64, 2, 4, 3>(),
 };
 // Where floats come in or go out there are fewer.
@@ -452,8 +451,9 @@ __global__ void convolve_groups(const __grid_constant__ ByteConvolution how, int
   const Window& w = how.window;
   const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (at >= w.places() * how.columns) return;
-  const int c = static_cast<int>(at % how.columns);
-  const Corner corner(w, static_cast<int>(at / how.columns));
+  const Division by(at, how.columns);
+  const int c = static_cast<int>(by.rest);
+  const Corner corner(w, static_cast<int>(by.whole));
   const int x0 = corner.x, y0 = corner.y;
   const std::int64_t image = corner.image;
   const int each = w.channels / groups, group = c / (how.columns / groups);

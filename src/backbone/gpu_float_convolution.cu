@@ -15,10 +15,9 @@ constexpr int kSlice = 16, kThreads = 256;
 
 // kWhole: channels, columns and pitch are multiples of 4, and pointers of 16 bytes.
 template <int BM, int BN, bool kWhole>
-__global__ void __launch_bounds__(kThreads)
-    convolve(const __grid_constant__ FloatConvolution how) {
-  constexpr int kTall = BM / 16, kWide = BN / 16;          // of a thread
-  constexpr int kLoadsA = BM / 64, kLoadsB = BN / 64;      // pieces of four numbers
+__global__ void __launch_bounds__(kThreads) convolve(const __grid_constant__ FloatConvolution how) {
+  constexpr int kTall = BM / 16, kWide = BN / 16;      // of a thread
+  constexpr int kLoadsA = BM / 64, kLoadsB = BN / 64;  // pieces of four numbers
   __shared__ __align__(16) float rows_of[2][kSlice][BM + 4];
   __shared__ __align__(16) float columns_of[2][kSlice][BN];
   const Window& w = how.window;
@@ -168,8 +167,7 @@ __global__ void __launch_bounds__(kThreads)
         if (!kWhole) how.out[at + part] = four[part];
       }
       if (kWhole && c < how.columns) {
-        *reinterpret_cast<float4*>(how.out + at) =
-            make_float4(four[0], four[1], four[2], four[3]);
+        *reinterpret_cast<float4*>(how.out + at) = make_float4(four[0], four[1], four[2], four[3]);
       }
     }
   }
@@ -177,8 +175,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <int BM, int BN, bool kWhole>
 void launch(const FloatConvolution& how, Stream stream) {
-  const std::int64_t tiles =
-      (how.window.places() + BM - 1) / BM * ((how.columns + BN - 1) / BN);
+  const std::int64_t tiles = (how.window.places() + BM - 1) / BM * ((how.columns + BN - 1) / BN);
   const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(how.products));
   convolve<BM, BN, kWhole><<<grid, kThreads, 0, stream>>>(how);
   check_cuda(cudaGetLastError(), "starting a convolution");
@@ -201,8 +198,9 @@ __global__ void convolve_groups(const __grid_constant__ FloatConvolution how, in
   const Window& w = how.window;
   const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (at >= w.places() * how.columns) return;
-  const int c = static_cast<int>(at % how.columns);
-  const Corner corner(w, static_cast<int>(at / how.columns));
+  const Division by(at, how.columns);
+  const int c = static_cast<int>(by.rest);
+  const Corner corner(w, static_cast<int>(by.whole));
   const int x0 = corner.x, y0 = corner.y;
   const std::int64_t image = corner.image;
   const int each = w.channels / groups, group = c / (how.columns / groups);
@@ -257,7 +255,8 @@ void float_convolution(const FloatConvolution& how, Stream stream) {
   Finish later;
   const bool more = split(how.finish, simple.finish, later);
   convolve_simple(simple, stream);
-  if (more) functions(how.out, later, how.out, how.window.places() * how.columns * how.products, stream);
+  if (more)
+    functions(how.out, later, how.out, how.window.places() * how.columns * how.products, stream);
 }
 
 void grouped_float_convolution(const FloatConvolution& how, int groups, Stream stream) {

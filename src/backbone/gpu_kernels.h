@@ -18,7 +18,8 @@ using Stream = CUstream_st*;
 /// One thing done to a number: a function (Unary::Kind), or the sum with another.
 struct Operation {
   static constexpr int kAddFloats = 100;
-  static constexpr int kAddBytes = 101;  ///< alpha · (the other's code − beta), by fused multiply-add
+  static constexpr int kAddBytes =
+      101;  ///< alpha · (the other's code − beta), by fused multiply-add
   int kind = 0;
   float alpha = 0, beta = 0;
 };
@@ -77,9 +78,10 @@ struct ByteConvolution {
   Window window;
   int columns = 0;  ///< channels of the result
   const std::uint8_t* in = nullptr;
-  int zero = 0;  ///< the code of what lies beyond the map
+  int zero = 0;                          ///< the code of what lies beyond the map
   const std::int8_t* weights = nullptr;  ///< of each column: tap after tap, channels innermost
-  const std::int32_t* start = nullptr;   ///< of each column: − zero · the sum of its weights, or null
+  const std::int32_t* start =
+      nullptr;  ///< of each column: − zero · the sum of its weights, or null
   Finish finish;
   std::uint8_t* bytes = nullptr;  ///< one of these is written
   float* floats = nullptr;
@@ -89,8 +91,8 @@ struct ByteConvolution {
 int byte_convolution_tiles(std::size_t shared_memory);
 void byte_convolution(const ByteConvolution& how, int tile, Stream stream);
 
-/// The same in groups of channels: `weights` are (columns, taps, channels of a group), unpadded. For
-/// those that are narrow: each sum is one thread's.
+/// The same in groups of channels: `weights` are (columns, taps, channels of a group), unpadded.
+/// For those that are narrow: each sum is one thread's.
 void grouped_byte_convolution(const ByteConvolution& how, int groups, Stream stream);
 
 /// Floats: also a product of matrices, whose window is of one place. Column c of weight row k (tap

@@ -19,7 +19,8 @@ using Kind = Step::Kind;
 namespace {
 
 int whole_number(const Node& node, std::int64_t number) {
-  if (number < 0 || number > std::numeric_limits<int>::max()) fail(node, "is too large for the GPU");
+  if (number < 0 || number > std::numeric_limits<int>::max())
+    fail(node, "is too large for the GPU");
   return static_cast<int>(number);
 }
 
@@ -151,11 +152,11 @@ std::size_t GpuBuilder::cut_patches(const Step& step, const Place& source, bool 
   if (window.channels % unit == 0 && window.taps() <= most) return source.buffer;
   const std::size_t depth =
       static_cast<std::size_t>(window.taps()) * static_cast<std::size_t>(window.channels);
-  const int pitch = whole_number(step.node, static_cast<std::int64_t>(
-                                                round_up(depth, static_cast<std::size_t>(unit))));
-  const std::size_t rows = add_buffer(static_cast<std::size_t>(window.places()) *
-                                      static_cast<std::size_t>(pitch) *
-                                      (codes ? sizeof(std::uint8_t) : sizeof(float)));
+  const int pitch = whole_number(
+      step.node, static_cast<std::int64_t>(round_up(depth, static_cast<std::size_t>(unit))));
+  const std::size_t rows =
+      add_buffer(static_cast<std::size_t>(window.places()) * static_cast<std::size_t>(pitch) *
+                 (codes ? sizeof(std::uint8_t) : sizeof(float)));
   const auto zero = static_cast<std::uint8_t>(codes ? grid(step.in[0])->zero : 0);
   call(what(step) + " patches", {source.buffer, rows}, [=, cut = window](const Run& run) {
     Window all = cut;
@@ -185,22 +186,21 @@ void GpuBuilder::pool(const Step& step) {
     call(what(step), {from.buffer, to.buffer}, [=](const Run& run) {
       Window all = window;
       all.images *= run.images;
-      gpu_kernels::max_pool(all, run.at<std::uint8_t>(from.buffer),
-                            run.at<std::uint8_t>(to.buffer), run.stream());
+      gpu_kernels::max_pool(all, run.at<std::uint8_t>(from.buffer), run.at<std::uint8_t>(to.buffer),
+                            run.stream());
     });
     bytes_[step.out] = to;
     return;
   }
   const Place from = whole(step.in[0], Layout::kLast), to = new_floats(step.out, Layout::kLast);
-  call(what(step), {from.buffer, to.buffer},
-       [=, all_of_it = step.count_padding](const Run& run) {
-         Window all = window;
-         all.images *= run.images;
-         const float* in = run.at<float>(from.buffer);
-         float* out = run.at<float>(to.buffer);
-         if (most) return gpu_kernels::max_pool(all, in, out, run.stream());
-         gpu_kernels::mean_pool(all, in, out, all_of_it, run.stream());
-       });
+  call(what(step), {from.buffer, to.buffer}, [=, all_of_it = step.count_padding](const Run& run) {
+    Window all = window;
+    all.images *= run.images;
+    const float* in = run.at<float>(from.buffer);
+    float* out = run.at<float>(to.buffer);
+    if (most) return gpu_kernels::max_pool(all, in, out, run.stream());
+    gpu_kernels::mean_pool(all, in, out, all_of_it, run.stream());
+  });
   set(step.out, to);
 }
 
@@ -235,8 +235,7 @@ bool GpuBuilder::integer_conv(const Step& step) {
 
   const bool grouped = step.group > 1;
   const Place source = bytes(in);
-  const std::size_t rows =
-      grouped ? source.buffer : cut_patches(step, source, true, how.window);
+  const std::size_t rows = grouped ? source.buffer : cut_patches(step, source, true, how.window);
   const std::size_t weights =
       grouped ? shared_or_own(step, key_of("grouped codes", &codes, {}),
                               [&] { return as_bytes(ordered(form, codes)); })
@@ -260,31 +259,33 @@ bool GpuBuilder::integer_conv(const Step& step) {
   const Place to = levels ? new_bytes(step.out) : new_floats(step.out, Layout::kLast);
   buffers.push_back(to.buffer);
   const auto tile = std::make_shared<int>(0);
-  call(what(step), std::move(buffers),
-       [=, whole_bytes = levels.has_value(), groups = static_cast<int>(step.group)](const Run& run) {
-         ByteConvolution now = how;
-         now.window.images *= run.images;
-         now.in = run.at<std::uint8_t>(rows);
-         now.weights = run.at<std::int8_t>(weights);
-         if (start) now.start = run.at<std::int32_t>(*start);
-         now.finish.bias = run.at<float>(bias);
-         now.finish.factor = run.at<float>(factor);
-         if (other) now.finish.other = run.at<void>(*other);
-         (whole_bytes ? void(now.bytes = run.at<std::uint8_t>(to.buffer))
-                      : void(now.floats = run.at<float>(to.buffer)));
-         if (groups > 1) {
-           gpu_kernels::grouped_byte_convolution(now, groups, run.stream());
-         } else {
-           gpu_kernels::byte_convolution(now, *tile, run.stream());
-         }
-       });
+  call(
+      what(step), std::move(buffers),
+      [=, whole_bytes = levels.has_value(), groups = static_cast<int>(step.group)](const Run& run) {
+        ByteConvolution now = how;
+        now.window.images *= run.images;
+        now.in = run.at<std::uint8_t>(rows);
+        now.weights = run.at<std::int8_t>(weights);
+        if (start) now.start = run.at<std::int32_t>(*start);
+        now.finish.bias = run.at<float>(bias);
+        now.finish.factor = run.at<float>(factor);
+        if (other) now.finish.other = run.at<void>(*other);
+        (whole_bytes ? void(now.bytes = run.at<std::uint8_t>(to.buffer))
+                     : void(now.floats = run.at<float>(to.buffer)));
+        if (groups > 1) {
+          gpu_kernels::grouped_byte_convolution(now, groups, run.stream());
+        } else {
+          gpu_kernels::byte_convolution(now, *tile, run.stream());
+        }
+      });
   if (!grouped) {
     const Window& w = how.window;
     GpuSequence::Call& made = sequence_.calls.back();
-    made.form = fmt::format("{} -> {} of {} by {}x{} {} adds {} makes {}", w.channels,
-                            how.columns, w.out_height * w.out_width, w.kernel_height,
-                            w.kernel_width, w.stride_x,
-                            !after->other ? "-" : after->other_bytes ? "bytes" : "floats",
+    made.form = fmt::format("{} -> {} of {} by {}x{} {} adds {} makes {}", w.channels, how.columns,
+                            w.out_height * w.out_width, w.kernel_height, w.kernel_width, w.stride_x,
+                            !after->other        ? "-"
+                            : after->other_bytes ? "bytes"
+                                                 : "floats",
                             levels ? "bytes" : "floats");
     made.tiles = gpu_kernels::byte_convolution_tiles(gpu_.shared_memory());
     made.tile = tile;
@@ -349,21 +350,20 @@ void GpuBuilder::float_conv(const Step& step) {
   if (other) buffers.push_back(*other);
   const Place to = new_floats(step.out, Layout::kLast);
   buffers.push_back(to.buffer);
-  call(what(step), std::move(buffers),
-       [=, groups = static_cast<int>(step.group)](const Run& run) {
-         FloatConvolution now = how;
-         now.window.images *= run.images;
-         now.in = run.at<float>(rows);
-         now.weights = run.at<float>(weights);
-         now.finish.bias = run.at<float>(bias);
-         if (other) now.finish.other = run.at<void>(*other);
-         now.out = run.at<float>(to.buffer);
-         if (groups > 1) {
-           gpu_kernels::grouped_float_convolution(now, groups, run.stream());
-         } else {
-           gpu_kernels::float_convolution(now, run.stream());
-         }
-       });
+  call(what(step), std::move(buffers), [=, groups = static_cast<int>(step.group)](const Run& run) {
+    FloatConvolution now = how;
+    now.window.images *= run.images;
+    now.in = run.at<float>(rows);
+    now.weights = run.at<float>(weights);
+    now.finish.bias = run.at<float>(bias);
+    if (other) now.finish.other = run.at<void>(*other);
+    now.out = run.at<float>(to.buffer);
+    if (groups > 1) {
+      gpu_kernels::grouped_float_convolution(now, groups, run.stream());
+    } else {
+      gpu_kernels::float_convolution(now, run.stream());
+    }
+  });
   set(step.out, to);
 }
 
@@ -377,15 +377,14 @@ void GpuBuilder::linear(const Step& step) {
   how.window.width = how.window.out_width = whole_number(step.node, count(step.out) / outputs);
   how.finish = functions_of(step);
   const std::vector<float>& numbers = *step.weights.floats;
-  const std::size_t weights =
-      shared_or_own(step, key_of("matrix", &numbers, step.scale), [&] {
-        std::vector<float> scaled = numbers;
-        const auto columns = static_cast<std::size_t>(outputs);
-        for (std::size_t i = 0; i < scaled.size() && !step.scale.empty(); ++i) {
-          scaled[i] *= step.scale[i % columns];
-        }
-        return as_bytes(scaled);
-      });
+  const std::size_t weights = shared_or_own(step, key_of("matrix", &numbers, step.scale), [&] {
+    std::vector<float> scaled = numbers;
+    const auto columns = static_cast<std::size_t>(outputs);
+    for (std::size_t i = 0; i < scaled.size() && !step.scale.empty(); ++i) {
+      scaled[i] *= step.scale[i % columns];
+    }
+    return as_bytes(scaled);
+  });
   const Place from = whole(step.in[0], Layout::kPlain);
   std::vector<std::size_t> buffers = {from.buffer, weights};
   std::optional<std::size_t> other, bias;
@@ -432,7 +431,8 @@ void GpuBuilder::matmul(const Step& step) {
   const auto out_strides = strides_of(out, Layout::kPlain);
   for (std::size_t d = 0; d + 1 < last; ++d) {
     if (out[d] == 1) continue;
-    if (how.dims == FloatConvolution::kMostDims) fail(step.node, "has too many dimensions for the GPU");
+    if (how.dims == FloatConvolution::kMostDims)
+      fail(step.node, "has too many dimensions for the GPU");
     how.sizes[how.dims] = whole_number(step.node, out[d]);
     how.in_strides[how.dims] = left[d] == 1 ? 0 : a_strides[d];
     how.weight_strides[how.dims] = right[d] == 1 ? 0 : b_strides[d];
@@ -507,7 +507,8 @@ void GpuBuilder::binary(const Step& step) {
       walk(step.node, out, {track(step.out, to), track(step.in[0], left), std::move(second)});
   std::vector<std::size_t> buffers = {left.buffer, right.buffer};
   std::optional<std::size_t> other;
-  if (const auto added = summand(step)) buffers.push_back(*(other = whole(*added, left.layout).buffer));
+  if (const auto added = summand(step))
+    buffers.push_back(*(other = whole(*added, left.layout).buffer));
   buffers.push_back(to.buffer);
   call(what(step), std::move(buffers),
        [=, finish = functions_of(step), combine = static_cast<int>(step.combine)](const Run& run) {

@@ -25,7 +25,8 @@ class GpuShared {
  public:
   explicit GpuShared(int number) : gpu_(number) {}
 
-  /// The block for `key`, made of `bytes` when it is asked for the first time. Safe from any thread.
+  /// The block for `key`, made of `bytes` when it is asked for the first time. Safe from any
+  /// thread.
   std::shared_ptr<const GpuBuffer> get(const std::string& key,
                                        const std::function<std::vector<char>()>& bytes);
 
@@ -154,9 +155,9 @@ class GpuProgram : public Program {
   bool waits_ = false;  // a call waits for the GPU: no graph
   std::size_t capacity_ = 0;
   GpuBuffer arena_;
-  PinnedBuffer host_;                               // the maps
-  std::map<std::size_t, CUgraphExec_st*> graphs_;   // by images
-  std::map<std::size_t, std::vector<int>> tiles_;   // the same: of each call
+  PinnedBuffer host_;                              // the maps
+  std::map<std::size_t, CUgraphExec_st*> graphs_;  // by images
+  std::map<std::size_t, std::vector<int>> tiles_;  // the same: of each call
 };
 
 }  // namespace contcore

@@ -117,6 +117,7 @@ void GpuProgram::reserve(std::size_t images) {
     throw Error(Error::Kind::kUsage,
                 fmt::format("{} images at once; {} are the most", images, kMostImages));
   }
+  gpu_.use();
   if (images > capacity_) {
     gpu_.wait();
     forget_graphs();
@@ -138,7 +139,6 @@ void GpuProgram::reserve(std::size_t images) {
 std::vector<FeatureMap> GpuProgram::run(const float* image) { return run_batch({image}).front(); }
 
 void GpuProgram::upload(const std::vector<const float*>& images) {
-  gpu_.use();
   float* to = all_of(images.size()).at<float>(sequence_.image);
   for (const float* image : images) {
     check_cuda(cudaMemcpyAsync(to, image, sequence_.image_floats * sizeof(float),
@@ -151,7 +151,12 @@ void GpuProgram::upload(const std::vector<const float*>& images) {
 std::vector<std::vector<FeatureMap>> GpuProgram::run_batch(
     const std::vector<const float*>& images) {
   if (images.empty()) return {};
-  reserve(images.size());
+  try {
+    reserve(images.size());
+  } catch (const GpuMemoryError&) {
+    if (images.size() == 1) throw;
+    return Program::run_batch(images);  // one after the other
+  }
   upload(images);
   compute(images.size());
   const GpuSequence::Run run = all_of(images.size());
@@ -174,7 +179,6 @@ std::vector<std::vector<FeatureMap>> GpuProgram::run_batch(
 
 void GpuProgram::run_there(const float* images, std::size_t count) {
   reserve(count);
-  gpu_.use();
   check_cuda(cudaMemcpyAsync(all_of(count).at<float>(sequence_.image), images,
                              count * sequence_.image_floats * sizeof(float),
                              cudaMemcpyDeviceToDevice, gpu_.stream()),
@@ -186,8 +190,13 @@ std::vector<GpuProgram::Map> GpuProgram::maps() {
   const GpuSequence::Run run = all_of(1);
   std::vector<Map> all;
   for (const auto& output : sequence_.outputs) {
-    Map map{output.map.channels, output.map.height, output.map.width,
-            run.at<float>(output.floats) + output.skip, nullptr, output.grid, output.each};
+    Map map{output.map.channels,
+            output.map.height,
+            output.map.width,
+            run.at<float>(output.floats) + output.skip,
+            nullptr,
+            output.grid,
+            output.each};
     if (output.bytes) map.bytes = run.at<std::uint8_t>(*output.bytes);
     all.push_back(map);
   }

@@ -32,20 +32,55 @@ void run(std::int64_t count, Stream stream, const char* what, const Work& work) 
   constexpr std::int64_t kMostBlocks = 1 << 20;
   if (count == 0) return;
   const std::int64_t blocks = std::min(kMostBlocks, (count + kThreads - 1) / kThreads);
-  launch_early(for_each<Work>, dim3(static_cast<unsigned>(blocks)), kThreads, 0, stream, what, count,
-               work);
+  launch_early(for_each<Work>, dim3(static_cast<unsigned>(blocks)), kThreads, 0, stream, what,
+               count, work);
 }
 
-// a / b and what is left. Whole numbers of 32 bits are divided much faster.
-struct Division {
-  std::int64_t whole, rest;
-  __device__ Division(std::int64_t a, std::int64_t b) {
-    if (((a | b) >> 32) == 0) {
-      whole = static_cast<unsigned>(a) / static_cast<unsigned>(b);
-    } else {
-      whole = a / b;
+// A walk whose numbers all fit 32 bits. A division by a size is a product with its reciprocal: for
+// a size s > 1 with 2^(k−1) < s ≤ 2^k that is m = ⌈2^(31+k) / s⌉ < 2^32, so m · s = 2^(31+k) + e
+// with e < s. ⌊n · m / 2^(31+k)⌋ is ⌊n / s⌋ for all n < 2^31: what is too much, n · e / (s ·
+// 2^(31+k)), is less than 1 / s.
+struct QuickWalk {
+  int dims = 0;
+  unsigned sizes[Walk::kMost] = {}, factors[Walk::kMost] = {}, shifts[Walk::kMost] = {};
+  int strides[3][Walk::kMost] = {};
+};
+
+// Nothing if it does not fit.
+bool make_quick(const Walk& walk, QuickWalk& quick) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 31;
+  if (walk.count >= kMost) return false;
+  for (int t = 0; t < 3; ++t) {
+    std::int64_t reach = 0;
+    for (int d = 0; d < walk.dims; ++d) reach += walk.sizes[d] * walk.strides[t][d];
+    if (reach >= kMost) return false;
+  }
+  for (int d = 0; d < walk.dims; ++d) {
+    if (walk.sizes[d] == 1) continue;
+    const auto size = static_cast<std::uint64_t>(walk.sizes[d]);
+    unsigned k = 1;
+    while ((std::uint64_t{1} << k) < size) ++k;
+    const int at = quick.dims++;
+    quick.sizes[at] = static_cast<unsigned>(size);
+    quick.factors[at] = static_cast<unsigned>(((std::uint64_t{1} << (31 + k)) + size - 1) / size);
+    quick.shifts[at] = k - 1;
+    for (int t = 0; t < 3; ++t) quick.strides[t][at] = static_cast<int>(walk.strides[t][d]);
+  }
+  return true;
+}
+
+struct QuickSpot {
+  int at[3] = {};
+  __device__ QuickSpot(const QuickWalk& walk, std::int64_t number) {
+    auto i = static_cast<unsigned>(number);
+#pragma unroll
+    for (int d = Walk::kMost; d-- > 0;) {
+      if (d >= walk.dims) continue;
+      const unsigned whole = __umulhi(i, walk.factors[d]) >> walk.shifts[d];
+      const int digit = static_cast<int>(i - whole * walk.sizes[d]);
+      for (int t = 0; t < 3; ++t) at[t] += digit * walk.strides[t][d];
+      i = whole;
     }
-    rest = a - whole * b;
   }
 };
 
@@ -61,24 +96,25 @@ struct Spot {
   }
 };
 
-template <typename Number>
+template <typename Number, typename Steps, typename At>
 struct Copy {
-  Walk walk;
+  Steps walk;
   const Number* in;
   Number* out;
   __device__ void operator()(std::int64_t i) const {
-    const Spot spot(walk, i);
+    const At spot(walk, i);
     out[spot.at[0]] = in[spot.at[1]];
   }
 };
 
+template <typename Steps, typename At>
 struct ToBytes {
-  Walk walk;
+  Steps walk;
   const float* in;
   float factor, zero;
   std::uint8_t* out;
   __device__ void operator()(std::int64_t i) const {
-    const Spot spot(walk, i);
+    const At spot(walk, i);
     out[spot.at[0]] = to_byte(__fmul_rn(in[spot.at[1]], factor), zero);
   }
 };
@@ -146,14 +182,15 @@ __device__ float combined(int combine, float a, float b) {
   return a;
 }
 
+template <typename Steps, typename At>
 struct Binary {
-  Walk walk;
+  Steps walk;
   int combine;
   const float *a, *b;
   Finish finish;
   float* out;
   __device__ void operator()(std::int64_t i) const {
-    const Spot spot(walk, i);
+    const At spot(walk, i);
     const float x = combined(combine, a[spot.at[1]], b[spot.at[2]]);
     out[spot.at[0]] = finished(finish, x, 0, spot.at[0]);
   }
@@ -241,14 +278,23 @@ __global__ void __launch_bounds__(kThreads)
   const int place0 = part * kPlaces, image = line / w.out_height;
   const int y0 = line % w.out_height * w.stride_y - w.pad_y;
   const int x0 = (place0 * w.stride_x - w.pad_x) * w.channels, width = w.width * w.channels;
-  for (int k = 0; k < under.count; ++k) {
-    const int y = y0 + k * w.dilation_y;
-    const bool there = y >= 0 && y < w.height;
-    const std::uint8_t* from =
-        in + (static_cast<std::int64_t>(image) * w.height + (there ? y : 0)) * width;
-    for (int i = thread; i < under.span; i += kThreads) {
-      const int x = x0 + i;
-      lines[k * under.pitch + i] = there && x >= 0 && x < width ? from[x] : zero;
+  constexpr int kInFlight = 8;  // loads of a thread
+  for (int first = thread; first < under.count * under.span; first += kInFlight * kThreads) {
+    std::uint8_t codes[kInFlight];
+    int to[kInFlight];
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      const int i = first + k * kThreads, number = i / under.span;
+      const int y = y0 + number * w.dilation_y, x = x0 + i - number * under.span;
+      to[k] = i < under.count * under.span ? i + number * (under.pitch - under.span) : -1;
+      codes[k] = zero;
+      if (to[k] >= 0 && y >= 0 && y < w.height && x >= 0 && x < width) {
+        codes[k] = in[(static_cast<std::int64_t>(image) * w.height + y) * width + x];
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      if (to[k] >= 0) lines[to[k]] = codes[k];
     }
   }
   __syncthreads();
@@ -284,8 +330,8 @@ __device__ void over_window(const Window& w, int place, const Number* in, const 
     for (int kx = 0; kx < w.kernel_width; ++kx) {
       const int x = corner.x + kx * w.dilation_x;
       if (x < 0 || x >= w.width) continue;
-      visit(in + ((static_cast<std::int64_t>(corner.image) * w.height + y) * w.width + x) *
-                     w.channels);
+      visit(in +
+            ((static_cast<std::int64_t>(corner.image) * w.height + y) * w.width + x) * w.channels);
     }
   }
 }
@@ -486,17 +532,36 @@ void mean_pool(const Window& window, const float* in, float* out, bool whole, St
   check_cuda(cudaGetLastError(), "pooling");
 }
 
+namespace {
+
+template <typename Number>
+void copy_numbers(const Walk& walk, const Number* in, Number* out, Stream stream) {
+  QuickWalk quick;
+  if (make_quick(walk, quick)) {
+    return run(walk.count, stream, "moving numbers",
+               Copy<Number, QuickWalk, QuickSpot>{quick, in, out});
+  }
+  run(walk.count, stream, "moving numbers", Copy<Number, Walk, Spot>{walk, in, out});
+}
+
+}  // namespace
+
 void copy(const Walk& walk, const std::uint8_t* in, std::uint8_t* out, Stream stream) {
-  run(walk.count, stream, "moving numbers", Copy<std::uint8_t>{walk, in, out});
+  copy_numbers(walk, in, out, stream);
 }
 
 void copy(const Walk& walk, const float* in, float* out, Stream stream) {
-  run(walk.count, stream, "moving numbers", Copy<float>{walk, in, out});
+  copy_numbers(walk, in, out, stream);
 }
 
 void to_bytes(const Walk& walk, const float* in, float factor, float zero, std::uint8_t* out,
               Stream stream) {
-  run(walk.count, stream, "rounding", ToBytes{walk, in, factor, zero, out});
+  QuickWalk quick;
+  if (make_quick(walk, quick)) {
+    return run(walk.count, stream, "rounding",
+               ToBytes<QuickWalk, QuickSpot>{quick, in, factor, zero, out});
+  }
+  run(walk.count, stream, "rounding", ToBytes<Walk, Spot>{walk, in, factor, zero, out});
 }
 
 void to_floats(const std::uint8_t* in, float scale, float zero, float* out, std::int64_t count,
@@ -511,8 +576,7 @@ void to_floats(const std::uint8_t* in, float scale, float zero, float* out, std:
 
 void image_to_bytes(const float* in, int images, int channels, std::int64_t places, float factor,
                     float zero, std::uint8_t* out, Stream stream) {
-  run(images * places, stream, "rounding",
-      ImageToBytes{in, channels, places, factor, zero, out});
+  run(images * places, stream, "rounding", ImageToBytes{in, channels, places, factor, zero, out});
 }
 
 void functions(const float* in, const Finish& finish, float* out, std::int64_t count,
@@ -522,7 +586,12 @@ void functions(const float* in, const Finish& finish, float* out, std::int64_t c
 
 void binary(const Walk& walk, int combine, const float* a, const float* b, const Finish& finish,
             float* out, Stream stream) {
-  run(walk.count, stream, "arithmetic", Binary{walk, combine, a, b, finish, out});
+  QuickWalk quick;
+  if (make_quick(walk, quick)) {
+    return run(walk.count, stream, "arithmetic",
+               Binary<QuickWalk, QuickSpot>{quick, combine, a, b, finish, out});
+  }
+  run(walk.count, stream, "arithmetic", Binary<Walk, Spot>{walk, combine, a, b, finish, out});
 }
 
 void affine(const float* in, const float* scale, const float* bias, std::int64_t inner,

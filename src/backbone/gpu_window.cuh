@@ -7,6 +7,19 @@
 
 namespace contcore::gpu_kernels {
 
+// a / b and what is left. Whole numbers of 32 bits are divided much faster.
+struct Division {
+  std::int64_t whole, rest;
+  __device__ Division(std::int64_t a, std::int64_t b) {
+    if (((a | b) >> 32) == 0) {
+      whole = static_cast<unsigned>(a) / static_cast<unsigned>(b);
+    } else {
+      whole = a / b;
+    }
+    rest = a - whole * b;
+  }
+};
+
 // The image of a place of the result, and where in it the window begins: perhaps outside.
 struct Corner {
   __device__ Corner(const Window& w, int place) {

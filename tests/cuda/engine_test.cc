@@ -98,8 +98,7 @@ TEST(GpuEngine, HasTheProcessorsBytesOfAllConvolutions) {
       // Rounded at once, so that both engines begin with the same bytes.
       std::string x = net.rounded("image", 0.021f, zero, width);
       if (form.in != 3) x = net.rounded(net.integer_conv(x, 3, form.in, 1), 0.03f, zero, width);
-      const std::string y =
-          net.integer_conv(x, form.in, form.out, form.kernel, form.attributes);
+      const std::string y = net.integer_conv(x, form.in, form.out, form.kernel, form.attributes);
       const std::string bytes = net.rounded(y, 0.023f, 117);
       const std::string relu = net.rounded(net.add("Relu", {y}), 0.013f, -128, Width::kInt8);
       const std::string clip =
@@ -126,7 +125,8 @@ TEST(GpuEngine, HasTheProcessorsBytesOfAllSums) {
         const std::string z = net.integer_conv(y, 48, channels, 3, {{"pads", Ints{1, 1, 1, 1}}});
         std::string other = x;
         if (*form == 'b') other = net.integer_conv(x, channels, channels, 1);
-        if (*form == 'f') other = net.add("Mul", {net.integer_conv(x, channels, channels, 1), net.number(2)});
+        if (*form == 'f')
+          other = net.add("Mul", {net.integer_conv(x, channels, channels, 1), net.number(2)});
         if (*form == 'i' && form[1] == 't') other = z;
         std::string sum = net.add("Add", {other, z});
         if (relu) sum = net.add("Relu", {sum});
@@ -148,20 +148,23 @@ struct Residual {
     std::string x = net.rounded("image", 0.03f, 113);
     x = net.integer_conv(x, 3, 64, 7, {{"strides", Ints{2, 2}}, {"pads", Ints{3, 3, 3, 3}}});
     x = net.rounded(net.add("Relu", {x}), 0.02f, 0);
-    x = net.add("MaxPool", {x},
-                {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}});
+    x = net.add(
+        "MaxPool", {x},
+        {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}});
     std::int64_t channels = 64;
     for (const std::int64_t width : {64, 128, 256}) {
       for (int block = 0; block < 2; ++block) {
         const std::int64_t stride = block == 0 && width > 64 ? 2 : 1;
         Attributes middle = pads;
         middle["strides"] = Ints{stride, stride};
-        std::string y = net.rounded(net.add("Relu", {net.integer_conv(x, channels, width, 1)}), 0.02f, 0);
+        std::string y =
+            net.rounded(net.add("Relu", {net.integer_conv(x, channels, width, 1)}), 0.02f, 0);
         y = net.rounded(net.add("Relu", {net.integer_conv(y, width, width, 3, middle)}), 0.02f, 0);
         std::string shortcut = x;
         if (block == 0) {
           shortcut = net.rounded(
-              net.integer_conv(x, channels, 4 * width, 1, {{"strides", Ints{stride, stride}}}), 0.03f, 128);
+              net.integer_conv(x, channels, 4 * width, 1, {{"strides", Ints{stride, stride}}}),
+              0.03f, 128);
         }
         channels = 4 * width;
         const std::string sum = net.add("Add", {net.integer_conv(y, width, channels, 1), shortcut});
