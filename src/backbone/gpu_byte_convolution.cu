@@ -457,20 +457,18 @@ __global__ void convolve_groups(const __grid_constant__ ByteConvolution how, int
   const int x0 = corner.x, y0 = corner.y;
   const std::int64_t image = corner.image;
   const int each = w.channels / groups, group = c / (how.columns / groups);
-  const std::int8_t* weights = how.weights + static_cast<std::int64_t>(c) * w.taps() * each;
+  const std::uint8_t* in = how.in + image * w.height * w.width * w.channels + group * each;
   int sum = 0;
+  int row = c;  // of the weights, and the column in it
   for (int ky = 0; ky < w.kernel_height; ++ky) {
     const int y = y0 + ky * w.dilation_y;
-    if (y < 0 || y >= w.height) {
-      weights += w.kernel_width * each;
-      continue;
-    }
-    for (int kx = 0; kx < w.kernel_width; ++kx, weights += each) {
+    for (int kx = 0; kx < w.kernel_width; ++kx, row += each * how.columns) {
       const int x = x0 + kx * w.dilation_x;
-      if (x < 0 || x >= w.width) continue;
-      const std::uint8_t* codes =
-          how.in + ((image * w.height + y) * w.width + x) * w.channels + group * each;
-      for (int k = 0; k < each; ++k) sum += (codes[k] - how.zero) * weights[k];
+      if (y < 0 || y >= w.height || x < 0 || x >= w.width) continue;
+      const std::uint8_t* from = in + (y * w.width + x) * w.channels;
+      for (int k = 0; k < each; ++k) {
+        sum += (from[k] - how.zero) * how.weights[row + k * how.columns];
+      }
     }
   }
   const float number = finished(how.finish, __int2float_rn(sum), c, at);

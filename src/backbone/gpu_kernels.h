@@ -91,7 +91,7 @@ struct ByteConvolution {
 int byte_convolution_tiles(std::size_t shared_memory);
 void byte_convolution(const ByteConvolution& how, int tile, Stream stream);
 
-/// The same in groups of channels: `weights` are (columns, taps, channels of a group), unpadded.
+/// The same in groups of channels: `weights` are (taps, channels of a group, columns), unpadded.
 /// For those that are narrow: each sum is one thread's.
 void grouped_byte_convolution(const ByteConvolution& how, int groups, Stream stream);
 
@@ -115,7 +115,7 @@ struct FloatConvolution {
                out_strides[kMostDims] = {};
 };
 void float_convolution(const FloatConvolution& how, Stream stream);
-/// In groups; `weights` are (columns, taps, channels of a group).
+/// In groups; `weights` are (taps, channels of a group, columns).
 void grouped_float_convolution(const FloatConvolution& how, int groups, Stream stream);
 
 // ---- numbers one by one ------------------------------------------------------------------------

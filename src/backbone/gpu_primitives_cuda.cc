@@ -70,14 +70,14 @@ std::vector<std::int8_t> padded_codes(const Taps& form, const std::vector<std::i
   return rows;
 }
 
-// The same order, without padding.
+// As the kernels of groups want them: tap after tap, columns innermost.
 template <typename Number>
 std::vector<Number> ordered(const Taps& form, const std::vector<Number>& numbers) {
   std::vector<Number> rows(numbers.size());
   for (std::size_t o = 0; o < form.columns; ++o) {
     for (std::size_t t = 0; t < form.taps; ++t) {
       for (std::size_t c = 0; c < form.channels; ++c) {
-        rows[(o * form.taps + t) * form.channels + c] = numbers[form.at(o, t, c)];
+        rows[(t * form.channels + c) * form.columns + o] = numbers[form.at(o, t, c)];
       }
     }
   }

@@ -254,7 +254,7 @@ struct Patches {
 // The same for narrow maps: a block has the lines under the windows of kPlaces places side by side
 // in shared memory. In a line, what one window covers is one piece: offsets within it are the same
 // for all places.
-constexpr int kPlaces = 64;
+constexpr int kPlaces = 64, kInFlight = 16;  // loads of a thread under way
 
 struct Lines {
   int count, span, pitch;  // lines; bytes of each that are needed, and its room
@@ -278,23 +278,23 @@ __global__ void __launch_bounds__(kThreads)
   const int place0 = part * kPlaces, image = line / w.out_height;
   const int y0 = line % w.out_height * w.stride_y - w.pad_y;
   const int x0 = (place0 * w.stride_x - w.pad_x) * w.channels, width = w.width * w.channels;
-  constexpr int kInFlight = 8;  // loads of a thread
-  for (int first = thread; first < under.count * under.span; first += kInFlight * kThreads) {
-    std::uint8_t codes[kInFlight];
-    int to[kInFlight];
+  for (int k = thread / 32; k < under.count; k += kThreads / 32) {  // a warp for each line
+    const int y = y0 + k * w.dilation_y;
+    const bool there = y >= 0 && y < w.height;
+    const std::uint8_t* from =
+        in + (static_cast<std::int64_t>(image) * w.height + (there ? y : 0)) * width;
+    for (int first = thread % 32; first < under.span; first += kInFlight * 32) {
+      std::uint8_t codes[kInFlight];
 #pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      const int i = first + k * kThreads, number = i / under.span;
-      const int y = y0 + number * w.dilation_y, x = x0 + i - number * under.span;
-      to[k] = i < under.count * under.span ? i + number * (under.pitch - under.span) : -1;
-      codes[k] = zero;
-      if (to[k] >= 0 && y >= 0 && y < w.height && x >= 0 && x < width) {
-        codes[k] = in[(static_cast<std::int64_t>(image) * w.height + y) * width + x];
+      for (int i = 0; i < kInFlight; ++i) {
+        const int x = x0 + first + i * 32;
+        const bool inside = there && x >= 0 && x < width && first + i * 32 < under.span;
+        codes[i] = inside ? from[x] : zero;
       }
-    }
 #pragma unroll
-    for (int k = 0; k < kInFlight; ++k) {
-      if (to[k] >= 0) lines[to[k]] = codes[k];
+      for (int i = 0; i < kInFlight; ++i) {
+        if (first + i * 32 < under.span) lines[k * under.pitch + first + i * 32] = codes[i];
+      }
     }
   }
   __syncthreads();
@@ -302,10 +302,11 @@ __global__ void __launch_bounds__(kThreads)
   const int piece = thread % pieces, row = w.kernel_width * w.channels;
   if (thread >= at_once * pieces) return;
   int offsets[kPatchBytes];
+  int number = piece * kPatchBytes / row, in_line = piece * kPatchBytes - number * row;
 #pragma unroll
   for (int k = 0; k < kPatchBytes; ++k) {
-    const int at = piece * kPatchBytes + k;
-    offsets[k] = at < under.count * row ? at / row * under.pitch + at % row : -1;
+    offsets[k] = number < under.count ? number * under.pitch + in_line : -1;
+    if (++in_line == row) in_line = 0, ++number;
   }
   for (int i = thread / pieces; i < kPlaces && place0 + i < w.out_width; i += at_once) {
     const std::uint8_t* from = lines + i * w.stride_x * w.channels;
