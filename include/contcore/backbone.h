@@ -82,10 +82,16 @@ class Backbone {
     Runner& operator=(Runner&&) noexcept;
 
     /// The chosen layers of one image: 3 × height × width, as contcore::prepare gives it, spread
-    /// over the threads of `compute`. A size is compiled when it is first seen with so many
-    /// threads; the last few are kept. Throws Error (kInput) on a size the graph does not take.
+    /// over the threads of `compute`, or on its GPU. A size is compiled when it is first seen with
+    /// so many threads and that device; the last few are kept. Throws Error (kInput) on a size the
+    /// graph does not take.
     std::vector<FeatureMap> run(std::span<const float> chw, std::size_t height, std::size_t width,
                                 Compute& compute);
+
+    /// The same for several images of one size: the maps of each. A GPU does them at once.
+    std::vector<std::vector<FeatureMap>> run_batch(
+        const std::vector<std::span<const float>>& images, std::size_t height, std::size_t width,
+        Compute& compute);
 
    private:
     friend class Backbone;

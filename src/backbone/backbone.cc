@@ -182,6 +182,13 @@ void check_size(std::size_t height, std::size_t width) {
                           kLargestSide));
 }
 
+void check_image(std::span<const float> chw, std::size_t height, std::size_t width) {
+  check_size(height, width);
+  if (chw.size() == 3 * height * width) return;
+  throw Error(Error::Kind::kUsage, fmt::format("an image of 3 x {} x {} has {} numbers, not {}",
+                                               height, width, 3 * height * width, chw.size()));
+}
+
 std::unique_ptr<Program> Backbone::Model::compile(std::size_t height, std::size_t width,
                                                   Compute& compute) const {
   check_size(height, width);
@@ -296,6 +303,7 @@ struct Backbone::Runner::State {
     std::size_t height = 0;
     std::size_t width = 0;
     std::size_t threads = 0;
+    Device device;
     std::unique_ptr<Program> program;
   };
   const Model* model = nullptr;
@@ -304,12 +312,14 @@ struct Backbone::Runner::State {
   Program& program(std::size_t height, std::size_t width, Compute& compute) {
     const std::size_t threads = compute.threads().count();
     const auto found = std::find_if(compiled.begin(), compiled.end(), [&](const Compiled& one) {
-      return one.height == height && one.width == width && one.threads == threads;
+      return one.height == height && one.width == width && one.threads == threads &&
+             one.device == compute.device();
     });
     if (found != compiled.end()) {
       compiled.splice(compiled.begin(), compiled, found);
     } else {
-      compiled.push_front({height, width, threads, model->compile(height, width, compute)});
+      compiled.push_front(
+          {height, width, threads, compute.device(), model->compile(height, width, compute)});
       if (compiled.size() > kSizesKept) compiled.pop_back();
     }
     return *compiled.front().program;
@@ -324,12 +334,21 @@ Backbone::Runner& Backbone::Runner::operator=(Runner&&) noexcept = default;
 std::vector<FeatureMap> Backbone::Runner::run(std::span<const float> chw, std::size_t height,
                                               std::size_t width, Compute& compute) {
   return naming(state_->model->file, [&] {
-    check_size(height, width);
-    if (chw.size() != 3 * height * width) {
-      throw Error(Error::Kind::kUsage, fmt::format("an image of 3 x {} x {} has {} numbers, not {}",
-                                                   height, width, 3 * height * width, chw.size()));
-    }
+    check_image(chw, height, width);
     return state_->program(height, width, compute).run(chw.data());
+  });
+}
+
+std::vector<std::vector<FeatureMap>> Backbone::Runner::run_batch(
+    const std::vector<std::span<const float>>& images, std::size_t height, std::size_t width,
+    Compute& compute) {
+  return naming(state_->model->file, [&] {
+    std::vector<const float*> all;
+    for (const std::span<const float> chw : images) {
+      check_image(chw, height, width);
+      all.push_back(chw.data());
+    }
+    return state_->program(height, width, compute).run_batch(all);
   });
 }
 

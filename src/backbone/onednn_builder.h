@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "backbone/integer_sums.h"
 #include "backbone/onednn_calls.h"
 #include "backbone/onednn_layouts.h"
 #include "backbone/onednn_program.h"
@@ -145,18 +146,6 @@ class OneDnnBuilder {
   Convolution choose(const Step& step);
   void float_conv(const Step& step);
   void bounded_conv(const Step& step);
-  /// What is done to the sums of codes · codes of a convolution: (sum + bias) · factor, the step's
-  /// functions in units of the result, and `last`.
-  struct AfterSums {
-    std::vector<float> factor, bias;
-    float unit = 1;             // the result's scale from the start,
-    std::optional<float> last;  // or at the end, where the functions want numbers
-    std::optional<std::size_t> other;
-    bool other_bytes = false;  // the other summand is added as bytes
-    bool second = false;       // or as floats to a result of bytes
-  };
-  /// Nothing if the step cannot be computed on codes.
-  std::optional<AfterSums> after_sums(const Step& step) const;
   bool integer_conv(const Step& step);
   bool float_sums_conv(const Step& step, const AfterSums& after);
   Place codes_as_floats(std::size_t value, const Desc& desc);

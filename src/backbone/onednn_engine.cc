@@ -34,6 +34,6 @@ class OneDnnEngine : public Engine {
 
 }  // namespace
 
-std::unique_ptr<Engine> default_engine() { return std::make_unique<OneDnnEngine>(); }
+std::unique_ptr<Engine> processor_engine() { return std::make_unique<OneDnnEngine>(); }
 
 }  // namespace contcore

@@ -142,13 +142,6 @@ inline dnnl::primitive_attr attributes_of(const std::vector<PostOp>& post_ops) {
   return attributes;
 }
 
-inline std::optional<std::size_t> summand(const Step& step) {
-  for (const PostOp& op : step.post_ops) {
-    if (!op.unary) return op.other;
-  }
-  return std::nullopt;
-}
-
 inline Shape grouped_shape(const Step& step) {
   const Shape& form = step.weights.shape;
   if (step.group == 1) return form;

@@ -3,7 +3,6 @@
 // An integer convolution sums codes · codes in 32 bits, exactly. What is left is done on floats in
 // the same pass: the scales, the bias, functions, the other summand, and rounding to the levels of
 // the result.
-#include <cmath>
 #include <cstring>
 
 #include "backbone/attributes.h"
@@ -11,9 +10,6 @@
 
 namespace contcore {
 namespace {
-
-// More would not fit 32 bits: codes go to 255 and to −128.
-constexpr std::int64_t kMostProducts = (std::int64_t{1} << 31) / (255 * 128) - 1;
 
 // Without AVX-512's VNNI, oneDNN 2.6 adds pairs of products in 16 bits, where they saturate: wrong,
 // without a word. Such a machine takes the same sums in floats. (Where VNNI comes with AVX2 alone,
@@ -27,40 +23,6 @@ bool sums_in_32_bits() {
     default:
       return false;
   }
-}
-
-// The factor from sums of codes to numbers, for each channel.
-std::vector<float> factors(const Step& step, const Grid& source) {
-  const std::vector<float>& scale = step.weights.codes->scale;
-  std::vector<float> all(static_cast<std::size_t>(step.weights.shape[0]));
-  for (std::size_t c = 0; c < all.size(); ++c) {
-    all[c] = source.scale * scale[scale.size() > 1 ? c : 0];
-    if (!step.scale.empty()) all[c] *= step.scale[c];
-  }
-  return all;
-}
-
-// The bias in units of the sums, to which it is added; nothing if there is no such number.
-std::optional<std::vector<float>> bias_of_sums(const Step& step, const std::vector<float>& factor) {
-  std::vector<float> bias(factor.size(), 0.0f);
-  for (std::size_t c = 0; c < factor.size(); ++c) {
-    if (!std::isfinite(factor[c])) return std::nullopt;
-    if (!step.bias.empty() && step.bias[c] != 0) bias[c] = step.bias[c] / factor[c];
-    if (!std::isfinite(bias[c])) return std::nullopt;
-  }
-  return bias;
-}
-
-// Whether a step's functions mean the same in units of a grid's scale.
-bool scales_with(const std::vector<PostOp>& post_ops) {
-  return std::all_of(post_ops.begin(), post_ops.end(), [](const PostOp& op) {
-    return !op.unary || op.unary->kind == Unary::Kind::kRelu ||
-           op.unary->kind == Unary::Kind::kClip;
-  });
-}
-
-bool is_linear_function(const PostOp& op) {
-  return op.unary && op.unary->kind == Unary::Kind::kLinear;
 }
 
 }  // namespace
@@ -134,37 +96,11 @@ OneDnnBuilder::Place OneDnnBuilder::pack_codes(const Step& step, const Desc& to)
   return constant_block(block, to);
 }
 
-std::optional<OneDnnBuilder::AfterSums> OneDnnBuilder::after_sums(const Step& step) const {
-  const std::size_t in = step.in[0];
-  if (step.weights.codes == nullptr || !grid(in)) return std::nullopt;
-  if (step.weights.shape[1] * step.kernel[0] * step.kernel[1] > kMostProducts) return std::nullopt;
-  const auto& levels = grid(step.out);
-  AfterSums after;
-  after.other = summand(step);
-  after.other_bytes = after.other && levels && has_bytes(*after.other);
-  after.second = after.other && levels && !after.other_bytes;
-  const bool at_once = levels && scales_with(step.post_ops) && !after.second;
-  if (levels && !at_once) {
-    if (std::any_of(step.post_ops.begin(), step.post_ops.end(), is_linear_function)) {
-      return std::nullopt;  // oneDNN 2.6 would give the second linear function the first's numbers
-    }
-    after.last = 1 / levels->scale;
-  }
-  if (at_once) after.unit = 1 / levels->scale;
-  after.factor = factors(step, *grid(in));
-  for (float& f : after.factor) f *= after.unit;
-  Step scaled = step;
-  for (float& b : scaled.bias) b *= after.unit;
-  const auto bias = bias_of_sums(scaled, after.factor);
-  if (!bias) return std::nullopt;
-  after.bias = *bias;
-  return after;
-}
-
 // Where the result is bytes and the other summand too, that is added in place; where it is floats,
 // as a second source. A result of floats is added to floats in place.
 bool OneDnnBuilder::integer_conv(const Step& step) {
-  const auto after = after_sums(step);
+  const auto added = summand(step);
+  const auto after = after_sums(plan_, step, added && has_bytes(*added));
   if (!after) return false;
   if (!sums_in_32_bits()) return float_sums_conv(step, *after);
   const std::size_t in = step.in[0];

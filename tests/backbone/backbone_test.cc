@@ -69,7 +69,7 @@ void expect_naive(Graph graph, const Names& layers, std::size_t height = 13, std
                                            static_cast<std::int64_t>(width));
   const Backbone backbone(file.path(), layers);
   auto runner = backbone.runner();
-  Compute compute(threads);
+  Compute compute(threads, testing::device());
   for (int again = 0; again < 2; ++again) {  // nothing of the first run may linger
     const std::vector<FeatureMap> maps = runner.run(image, height, width, compute);
     ASSERT_EQ(maps.size(), layers.size());
@@ -570,7 +570,7 @@ TEST(BackboneTransformer, TakesChannelsLastImages) {
   const Backbone backbone(file.path(), {"last", x});
   const auto image = random_image(6, 5);
   auto runner = backbone.runner();
-  Compute one(1);
+  Compute one(1, testing::device());
   const auto maps = runner.run(image, 6, 5, one);
   ASSERT_EQ(maps[0].channels, 16u);
   ASSERT_EQ(maps[0].height, 6u);
@@ -603,7 +603,7 @@ TEST(BackboneRunner, TakesAnySize) {
   const TemporaryFile file(net.graph());
   const Backbone backbone(file.path());
   auto runner = backbone.runner();
-  Compute one(1);
+  Compute one(1, testing::device());
   for (int round = 0; round < 2; ++round) {
     for (std::size_t side = 9; side < 16; ++side) {
       const auto image = random_image(side, side + 2);
@@ -624,7 +624,7 @@ TEST(BackboneRunner, SeveralRunAtOnce) {
   constexpr std::size_t kRunners = 4, kImages = 12;
   const auto run = [&](std::size_t seed, std::size_t threads, std::vector<float>& out) {
     auto runner = backbone.runner();
-    Compute compute(threads);
+    Compute compute(threads, testing::device());
     for (std::size_t i = 0; i < kImages; ++i) {
       const std::size_t side = 20 + 3 * (i % 3);
       const auto maps = runner.run(random_image(side, side, seed * 100 + i), side, side, compute);
@@ -648,7 +648,7 @@ TEST(BackboneRunner, RefusesWhatItCannotRun) {
   const TemporaryFile file(net.graph());
   const Backbone backbone(file.path());
   auto runner = backbone.runner();
-  Compute one(1);
+  Compute one(1, testing::device());
   const auto image = random_image(8, 8);
   EXPECT_THROW(runner.run(image, 8, 9, one), Error);
   expect_error("sides go from 1", [&] { runner.run({}, 0, 0, one); });
@@ -694,7 +694,7 @@ TEST(BackboneLayers, AreFoundByTensorNodeAndModule) {
   EXPECT_EQ(backbone.layers(), (Names{"stem", stem, "/stem/op2", "block.1", "net"}));
   EXPECT_EQ(Backbone(file.path(), {"more.inner"}).info(8, 8).layers.back().chosen, true);
   auto runner = backbone.runner();
-  Compute one(1);
+  Compute one(1, testing::device());
   const auto image = random_image(12, 12);
   const auto naive = NaiveGraph(graph).run(image, 12, 12);
   const auto maps = runner.run(image, 12, 12, one);

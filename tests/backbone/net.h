@@ -1,6 +1,7 @@
 // Building small networks in a test, node by node.
 #pragma once
 
+#include <cstdlib>
 #include <map>
 #include <string>
 #include <utility>
@@ -8,11 +9,18 @@
 
 #include "backbone/graph.h"
 #include "base/random.h"
+#include "contcore/device.h"
 
 namespace contcore::testing {
 
 using Ints = std::vector<std::int64_t>;
 using Attributes = std::map<std::string, Attribute>;
+
+/// Where networks run: on the processor, or, where the tests of GPUs say so, on one of these.
+inline Device device() {
+  const char* name = std::getenv("CONTCORE_TEST_DEVICE");
+  return name == nullptr ? Device() : Device::parse(name);
+}
 
 class Net {
  public:

@@ -11,6 +11,7 @@
 #include "backbone/net.h"
 #include "backbone/onnx_writer.h"
 #include "backbone/quantize.h"
+#include "backbone/quantized_net.h"
 #include "contcore/backbone.h"
 #include "contcore/error.h"
 
@@ -22,61 +23,12 @@ using testing::Attributes;
 using testing::Ints;
 using testing::NaiveGraph;
 using testing::Net;
+using testing::QuantizedNet;
 using testing::random_image;
 using testing::TemporaryFile;
 using Width = Tensor::Width;
 
 constexpr float kNoStep = 0;
-
-// A net whose tensors pass through 8 bits.
-class QuantizedNet : public Net {
- public:
-  using Net::Net;
-
-  std::string scales(std::vector<float> values) {
-    if (values.size() == 1) return number(values[0]);
-    const auto n = static_cast<std::int64_t>(values.size());
-    return constant(Tensor::of({n}, std::move(values)));
-  }
-  std::string zeros(Ints values, Width width) {
-    const Shape shape =
-        values.size() == 1 ? Shape{} : Shape{static_cast<std::int64_t>(values.size())};
-    return constant(Tensor::of(shape, std::move(values), width));
-  }
-  /// x in steps of `scale`, as a QuantizeLinear and a DequantizeLinear.
-  std::string rounded(const std::string& x, float scale, std::int64_t zero,
-                      Width width = Width::kUint8) {
-    const std::string s = scales({scale});
-    const std::string z = zeros({zero}, width);
-    return add("DequantizeLinear", {add("QuantizeLinear", {x, s, z}), s, z});
-  }
-  /// 8-bit weights with a scale for each output channel, or one for all.
-  std::string codes(Shape shape, bool per_channel, float size, Width width = Width::kInt8) {
-    std::int64_t n = 1;
-    for (const std::int64_t dim : shape) n *= dim;
-    const std::int64_t low = width == Width::kInt8 ? -128 : 0;
-    Ints numbers(static_cast<std::size_t>(n));
-    for (auto& x : numbers) x = low + static_cast<std::int64_t>(random().below(256));
-    std::vector<float> scale(per_channel ? static_cast<std::size_t>(shape[0]) : 1);
-    for (float& s : scale) s = size * (0.5f + static_cast<float>(random().uniform())) / 128;
-    const Ints zero(scale.size(), width == Width::kInt8 ? 0 : 128);
-    const std::string w = constant(Tensor::of(std::move(shape), std::move(numbers), width));
-    return add("DequantizeLinear", {w, scales(scale), zeros(zero, width)},
-               {{"axis", std::int64_t{0}}});
-  }
-  std::string integer_conv(const std::string& x, std::int64_t in, std::int64_t out,
-                           std::int64_t kernel, Attributes attributes = {}, bool per_channel = true,
-                           Width width = Width::kInt8) {
-    const auto group =
-        attributes.contains("group") ? std::get<std::int64_t>(attributes["group"]) : 1;
-    const auto taps = static_cast<float>(in / group * kernel * kernel);
-    return add(
-        "Conv",
-        {x, codes({out, in / group, kernel, kernel}, per_channel, 1.5f / std::sqrt(taps), width),
-         weight({out}, 0.1f)},
-        std::move(attributes));
-  }
-};
 
 // How far a map is from its twin, in steps of the result: at most `most`, and more than a hundredth
 // of one at no more than `share` of the places. Where a value is near the middle of two levels,
@@ -98,7 +50,7 @@ void expect_twin(Graph graph, const std::string& layer, const Bound& bound, std:
           .at(layer);
   const Backbone backbone(file.path(), {layer});
   auto runner = backbone.runner();
-  Compute compute(threads);
+  Compute compute(threads, testing::device());
   for (int again = 0; again < 2; ++again) {
     const FeatureMap map = runner.run(image, height, width, compute).at(0);
     const std::size_t places = map.height * map.width;
@@ -384,7 +336,7 @@ TEST(QuantizedNetworks, HaveTheSameBitsOnEveryMachine) {
   const Backbone backbone(file.path(), net.graph().outputs);
   auto runner = backbone.runner();
   for (const std::size_t threads : {1u, 2u, 3u}) {
-    Compute compute(threads);
+    Compute compute(threads, testing::device());
     std::vector<std::string> hashes;
     for (const FeatureMap& map : runner.run(random_image(41, 38), 41, 38, compute)) {
       const std::size_t bytes = map.channels * map.height * map.width * sizeof(float);
@@ -454,7 +406,7 @@ TEST(QuantizedNetworks, KeepTheMeaningOfRandomGraphs) {
     const auto twin = NaiveGraph(graph).run(image, 7, 6);
     const Backbone backbone(file.path(), graph.outputs);
     auto runner = backbone.runner();
-    Compute compute(1 + seed % 2);
+    Compute compute(1 + seed % 2, testing::device());
     const auto maps = runner.run(image, 7, 6, compute);
     for (std::size_t m = 0; m < maps.size(); ++m) {
       const Array& theirs = twin.at(graph.outputs[m]);
@@ -478,7 +430,7 @@ void expect_refused(const Graph& graph, const std::string& words) {
   for (const std::string& expected : {words, file.path(), std::string("node '")}) {
     try {
       const Backbone backbone(file.path());
-      Compute one(1);
+      Compute one(1, testing::device());
       backbone.runner().run(random_image(8, 8), 8, 8, one);
       ADD_FAILURE() << "nothing was thrown; expected: " << words;
     } catch (const Error& e) {
@@ -564,7 +516,7 @@ TEST(QuantizedFiles, SurviveFlippedBits) {
     const TemporaryFile file(damaged);
     try {
       const Backbone backbone(file.path());
-      Compute one(1);
+      Compute one(1, testing::device());
       backbone.runner().run(random_image(8, 8), 8, 8, one);
     } catch (const Error&) {
     }
