@@ -447,6 +447,8 @@ Form form_of(const ByteConvolution& how, Quick& quick) {
 
 // ---- in groups ---------------------------------------------------------------------------------
 
+// kSingle: a channel to each group.
+template <bool kSingle>
 __global__ void convolve_groups(const __grid_constant__ ByteConvolution how, int groups) {
   const Window& w = how.window;
   const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -456,7 +458,7 @@ __global__ void convolve_groups(const __grid_constant__ ByteConvolution how, int
   const Corner corner(w, static_cast<int>(by.whole));
   const int x0 = corner.x, y0 = corner.y;
   const std::int64_t image = corner.image;
-  const int each = w.channels / groups, group = c / (how.columns / groups);
+  const int each = kSingle ? 1 : w.channels / groups, group = c / (how.columns / groups);
   const std::uint8_t* in = how.in + image * w.height * w.width * w.channels + group * each;
   int sum = 0;
   int row = c;  // of the weights, and the column in it
@@ -501,8 +503,10 @@ void byte_convolution(const ByteConvolution& how, int tile, Stream stream) {
 void grouped_byte_convolution(const ByteConvolution& how, int groups, Stream stream) {
   constexpr int kThreads = 256;
   const std::int64_t count = how.window.places() * how.columns;
-  convolve_groups<<<static_cast<unsigned>((count + kThreads - 1) / kThreads), kThreads, 0,
-                    stream>>>(how, groups);
+  const auto kernel =
+      how.window.channels == groups ? convolve_groups<true> : convolve_groups<false>;
+  kernel<<<static_cast<unsigned>((count + kThreads - 1) / kThreads), kThreads, 0, stream>>>(how,
+                                                                                            groups);
   check_cuda(cudaGetLastError(), "starting a convolution");
 }
 

@@ -194,6 +194,8 @@ bool is_whole(const FloatConvolution& how) {
   return whole;
 }
 
+// kSingle: a channel to each group.
+template <bool kSingle>
 __global__ void convolve_groups(const __grid_constant__ FloatConvolution how, int groups) {
   const Window& w = how.window;
   const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -203,7 +205,7 @@ __global__ void convolve_groups(const __grid_constant__ FloatConvolution how, in
   const Corner corner(w, static_cast<int>(by.whole));
   const int x0 = corner.x, y0 = corner.y;
   const std::int64_t image = corner.image;
-  const int each = w.channels / groups, group = c / (how.columns / groups);
+  const int each = kSingle ? 1 : w.channels / groups, group = c / (how.columns / groups);
   const float* in = how.in + image * w.height * w.width * w.channels + group * each;
   float sum = 0;
   int row = c;  // of the weights, and the column in it
@@ -262,8 +264,10 @@ void grouped_float_convolution(const FloatConvolution& how, int groups, Stream s
   Finish later;
   const bool more = split(how.finish, simple.finish, later);
   const std::int64_t count = how.window.places() * how.columns;
-  convolve_groups<<<static_cast<unsigned>((count + kThreads - 1) / kThreads), kThreads, 0,
-                    stream>>>(simple, groups);
+  const auto kernel =
+      how.window.channels == groups ? convolve_groups<true> : convolve_groups<false>;
+  kernel<<<static_cast<unsigned>((count + kThreads - 1) / kThreads), kThreads, 0, stream>>>(simple,
+                                                                                            groups);
   check_cuda(cudaGetLastError(), "starting a convolution");
   if (more) functions(how.out, later, how.out, count, stream);
 }

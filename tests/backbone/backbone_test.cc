@@ -617,6 +617,32 @@ TEST(BackboneRunner, TakesAnySize) {
   }
 }
 
+TEST(BackboneRunner, ABatchIsItsImages) {
+  Net net;
+  const std::string x = net.add("Relu", {net.same_conv("image", 3, 8, 3)});
+  const std::string y = net.add("MaxPool", {x}, {{"kernel_shape", Ints{2, 2}}});
+  net.graph().outputs = {x, y};
+  const TemporaryFile file(net.graph());
+  const Backbone backbone(file.path(), {x, y});
+  auto runner = backbone.runner(), other = backbone.runner();
+  Compute one(1, testing::device());
+  EXPECT_TRUE(runner.run_batch({}, 11, 14, one).empty());
+  const std::vector<std::vector<float>> images = {random_image(11, 14, 1), random_image(11, 14, 2),
+                                                  random_image(11, 14, 3)};
+  const auto batch = runner.run_batch({images.begin(), images.end()}, 11, 14, one);
+  ASSERT_EQ(batch.size(), images.size());
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    const auto alone = other.run(images[i], 11, 14, one);
+    ASSERT_EQ(batch[i].size(), alone.size());
+    for (std::size_t k = 0; k < alone.size(); ++k) {
+      const std::size_t count = alone[k].channels * alone[k].height * alone[k].width;
+      for (std::size_t n = 0; n < count; ++n) ASSERT_EQ(batch[i][k].data[n], alone[k].data[n]);
+    }
+  }
+  const std::vector<float> small(5);
+  EXPECT_THROW(runner.run_batch({images[0], small}, 11, 14, one), Error);
+}
+
 TEST(BackboneRunner, SeveralRunAtOnce) {
   Net net = small_net();
   const TemporaryFile file(net.graph());
