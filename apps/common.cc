@@ -19,6 +19,7 @@
 #include "contcore/embedding.h"
 #include "contcore/error.h"
 #include "coreset/sketch.h"
+#include "device/gpu.h"
 #include "memory/journal.h"
 #include "progress_line.h"
 
@@ -274,7 +275,11 @@ void check_paper(const CLI::App& command) {
 
 Device DeviceOption::chosen() const {
   const Device device = Device::parse(word_);
-  if (word_ != "auto") Compute(1, device).gpu();  // who names one is told now that it does not work
+  if (word_ == "auto") {
+    warming_up_ = std::make_shared<std::jthread>(warm_up(device));
+  } else {
+    Compute(1, device).gpu();  // who names one is told now that it does not work
+  }
   return device;
 }
 

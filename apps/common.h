@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "contcore/compute.h"
@@ -111,6 +113,7 @@ class DeviceOption {
 
  private:
   std::string word_ = "auto";
+  mutable std::shared_ptr<std::jthread> warming_up_;  // while what needs no GPU goes on
 };
 
 /// Options of every subcommand that computes.

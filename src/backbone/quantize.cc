@@ -63,7 +63,10 @@ std::size_t places_behind(const Shape& shape, std::size_t axis) {
 template <typename Visit>
 void each_level(const Levels& levels, const Shape& shape, std::size_t count, const Visit& visit) {
   const std::size_t run = levels.per_axis() ? places_behind(shape, levels.axis) : count;
-  for (std::size_t i = 0; i < count; ++i) visit(i, i / run % levels.scale.size());
+  for (std::size_t begin = 0, j = 0; begin < count; begin += run) {
+    for (std::size_t i = begin; i < begin + run; ++i) visit(i, j);
+    if (++j == levels.scale.size()) j = 0;
+  }
 }
 
 // The codes less their zero points, if a signed byte holds them and the scales go with the first

@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include "contcore/device.h"
 #include "contcore/error.h"
 
 struct CUstream_st;
@@ -136,6 +138,10 @@ class PinnedBuffer {
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
+
+/// Gets a GPU ready in the background, so that its first user need not wait. What fails is told to
+/// that one.
+std::jthread warm_up(Device device);
 
 /// Throws unless a CUDA call (what it returned: a cudaError_t) succeeded: GpuMemoryError, or
 /// GpuError (kInternal) that names `what`; after that no GPU is used any more, since nothing that

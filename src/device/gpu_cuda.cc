@@ -128,6 +128,15 @@ Gpu::Gpu(int number) : number_(number) {
   check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "preparing the GPU");
 }
 
+std::jthread warm_up(Device device) {
+  if (device.is_cpu()) return {};
+  return std::jthread([device] {
+    if (cudaSetDevice(device.cuda) != cudaSuccess || cudaFree(nullptr) != cudaSuccess) {
+      cudaGetLastError();
+    }
+  });
+}
+
 Gpu::~Gpu() {
   if (stream_ == nullptr) return;
   cudaSetDevice(number_);

@@ -14,6 +14,8 @@ Gpu::Gpu(int number) : number_(number) {
 }
 
 Gpu::~Gpu() = default;
+
+std::jthread warm_up(Device) { return {}; }
 PinnedBuffer::~PinnedBuffer() = default;
 
 }  // namespace contcore
