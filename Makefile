@@ -19,7 +19,7 @@ PAGE_PACKAGES := chromium nodejs python3-numpy
 BENCH_PACKAGES := libfaiss-dev libopenblas-dev libopencv-imgproc-dev libopencv-imgcodecs-dev python3-numpy
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h')
 
-.PHONY: build python wheel test test-cuda test-page fuzz demo bench bench-backbones bench-images install deb docs format lint packages
+.PHONY: build python wheel test test-cuda test-page fuzz demo bench bench-backbones bench-cuda bench-images install deb docs format lint packages
 
 # The command and the libraries. Whether the tests are built too is for `make test` to say.
 build: packages
@@ -83,6 +83,21 @@ bench-backbones: packages
 	cmake --preset release -DCONTCORE_BENCH=ON
 	cmake --build --preset release -j $(JOBS) --target backbone_check
 	bench/backbones.sh build/release/bench/backbone_check $(FOLDERS)
+
+# What a GPU takes, beside PyTorch where that is there. MODEL=network.onnx, in 8 bits or float.
+MODEL ?= builtin
+bench-cuda: PACKAGES += $(BENCH_PACKAGES) python3-pil
+bench-cuda: packages
+	cmake --preset release -B build/cuda -DCONTCORE_CUDA=ON -DCONTCORE_BENCH=ON
+	cmake --build build/cuda -j $(JOBS) --target contcore_command contcore_cuda_greedy contcore_cuda_nearest \
+	  contcore_cuda_backbone
+	build/cuda/bench/contcore_cuda_greedy
+	build/cuda/bench/contcore_cuda_nearest
+	build/cuda/bench/contcore_cuda_backbone $(MODEL) 384 1 64
+	if python3 -c 'import torch; torch.cuda.init()' 2>/dev/null; then python3 bench/cuda_greedy.py && \
+	  python3 bench/cuda_nearest.py && python3 bench/cuda_backbone.py 384 1 64; \
+	  else echo "no PyTorch with a GPU: without the peers"; fi
+	python3 bench/learn_products.py build/cuda/apps/contcore --devices auto,cpu --options "--backbone $(MODEL)"
 
 # Decoding, resizing and blurring images, beside OpenCV.
 bench-images: PACKAGES += $(BENCH_PACKAGES)
