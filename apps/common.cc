@@ -278,7 +278,11 @@ Device DeviceOption::chosen() const {
   if (word_ == "auto") {
     warming_up_ = std::make_shared<std::jthread>(warm_up(device));
   } else {
-    Compute(1, device).gpu();  // who names one is told now that it does not work
+    try {  // who names one is told now that it does not work
+      Compute(1, device).gpu();
+    } catch (const GpuError& error) {
+      throw Error(Error::Kind::kUsage, error.what());
+    }
   }
   return device;
 }

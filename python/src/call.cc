@@ -117,6 +117,14 @@ bool Watch::update(double done) {
   return !failure_ && !stopped_;
 }
 
+Gpus known_gpus() {
+  pool();  // told of forks from now on
+  if (forked_after_gpu) return {};
+  Gpus found = find_gpus();
+  if (!found.all.empty()) gpu_found = true;
+  return found;
+}
+
 Device device_named(const std::string& name) {
   if (name == "cpu") return {};
   Pool& kept = pool();  // told of forks from now on

@@ -76,6 +76,9 @@ struct Where {
   Device device;
 };
 
+/// As find_gpus, none in a process that was forked from one with a GPU.
+Gpus known_gpus();
+
 /// As Device::parse, asked once for each name. In a process that was forked from one with a GPU,
 /// which cannot use any, "auto" is the processor.
 Device device_named(const std::string& name);

@@ -151,8 +151,13 @@ double sliced_wasserstein_of(const py::buffer& one, const py::buffer& other, std
 void bind_coreset(py::module_& module) {
   module.def("cores", cores_allowed);
   module.def("gpus", [] {
+    Gpus found;
+    {
+      const py::gil_scoped_release others;
+      found = known_gpus();
+    }
     py::list list;
-    for (const GpuInfo& gpu : find_gpus().all) {
+    for (const GpuInfo& gpu : found.all) {
       list.append(py::make_tuple(gpu.device.text(), gpu.name, gpu.memory,
                                  std::to_string(gpu.major) + "." + std::to_string(gpu.minor)));
     }

@@ -12,7 +12,8 @@ class DefaultEngine : public Engine {
     if (compute.gpu() != nullptr && gpu_ != nullptr) {
       try {
         return gpu_->compile(plan, outputs, compute);
-      } catch (const GpuMemoryError&) {  // then on the processor
+      } catch (const GpuError&) {  // then on the processor, for as long as the program lives
+        count_gpu_fallback();
       }
     }
     return processor_->compile(plan, outputs, compute);

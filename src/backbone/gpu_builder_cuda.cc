@@ -204,7 +204,9 @@ gpu_kernels::Walk GpuBuilder::walk(const Node& node, const Shape& sizes,
     for (std::size_t t = 0; t < tracks.size(); ++t) {
       joins = joins && made.strides[t][last] == tracks[t].strides[axis] * sizes[axis];
     }
-    if (!joins && made.dims == Walk::kMost) fail(node, "has too many dimensions for the GPU");
+    if (!joins && made.dims == Walk::kMost) {
+      throw GpuCannot(fmt::format("{}: has too many dimensions for the GPU", node.name));
+    }
     const int at = joins ? last : made.dims++;
     made.sizes[at] = joins ? made.sizes[at] * sizes[axis] : sizes[axis];
     for (std::size_t t = 0; t < tracks.size(); ++t) made.strides[t][at] = tracks[t].strides[axis];

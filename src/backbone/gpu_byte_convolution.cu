@@ -467,7 +467,7 @@ __global__ void convolve_groups(const __grid_constant__ ByteConvolution how, int
     for (int kx = 0; kx < w.kernel_width; ++kx, row += each * how.columns) {
       const int x = x0 + kx * w.dilation_x;
       if (y < 0 || y >= w.height || x < 0 || x >= w.width) continue;
-      const std::uint8_t* from = in + (y * w.width + x) * w.channels;
+      const std::uint8_t* from = in + (static_cast<std::int64_t>(y) * w.width + x) * w.channels;
       for (int k = 0; k < each; ++k) {
         sum += (from[k] - how.zero) * how.weights[row + k * how.columns];
       }

@@ -12,7 +12,9 @@ class GpuEngine : public Engine {
  public:
   std::unique_ptr<Program> compile(const Plan& plan, const std::vector<PlanOutput>& outputs,
                                    Compute& compute) override {
-    const int number = compute.device().cuda;
+    const Gpu* gpu = compute.gpu();
+    if (gpu == nullptr) throw GpuCannot("there is no GPU any more");
+    const int number = gpu->number();
     return std::make_unique<GpuProgram>(plan, outputs, number, shared(number));
   }
 

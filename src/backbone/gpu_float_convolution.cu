@@ -28,10 +28,12 @@ __global__ void __launch_bounds__(kThreads) convolve(const __grid_constant__ Flo
   const int rows = static_cast<int>(w.places());
   const int depth = w.taps() * w.channels;
 
+  const unsigned product = blockIdx.z * gridDim.y + blockIdx.y;
+  if (product >= static_cast<unsigned>(how.products)) return;
   const float* in = how.in;
   const float* weights = how.weights;
   std::int64_t out_at = 0;
-  for (int d = how.dims, z = static_cast<int>(blockIdx.y); d-- > 0; z /= how.sizes[d]) {
+  for (int d = how.dims, z = static_cast<int>(product); d-- > 0; z /= how.sizes[d]) {
     const int digit = z % how.sizes[d];
     in += digit * how.in_strides[d];
     weights += digit * how.weight_strides[d];
@@ -176,7 +178,10 @@ __global__ void __launch_bounds__(kThreads) convolve(const __grid_constant__ Flo
 template <int BM, int BN, bool kWhole>
 void launch(const FloatConvolution& how, Stream stream) {
   const std::int64_t tiles = (how.window.places() + BM - 1) / BM * ((how.columns + BN - 1) / BN);
-  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(how.products));
+  constexpr unsigned kMostAbreast = 32768;  // a grid's second side is below 65536
+  const auto products = static_cast<unsigned>(how.products);
+  const unsigned abreast = std::min(products, kMostAbreast);
+  const dim3 grid(static_cast<unsigned>(tiles), abreast, (products + abreast - 1) / abreast);
   convolve<BM, BN, kWhole><<<grid, kThreads, 0, stream>>>(how);
   check_cuda(cudaGetLastError(), "starting a convolution");
 }
@@ -214,7 +219,7 @@ __global__ void convolve_groups(const __grid_constant__ FloatConvolution how, in
     for (int kx = 0; kx < w.kernel_width; ++kx, row += each * how.columns) {
       const int x = x0 + kx * w.dilation_x;
       if (y < 0 || y >= w.height || x < 0 || x >= w.width) continue;
-      const float* from = in + (y * w.width + x) * w.channels;
+      const float* from = in + (static_cast<std::int64_t>(y) * w.width + x) * w.channels;
       for (int k = 0; k < each; ++k) {
         sum = __fmaf_rn(from[k], how.weights[row + k * how.columns], sum);
       }

@@ -19,8 +19,9 @@ using Kind = Step::Kind;
 namespace {
 
 int whole_number(const Node& node, std::int64_t number) {
-  if (number < 0 || number > std::numeric_limits<int>::max())
-    fail(node, "is too large for the GPU");
+  if (number < 0 || number > std::numeric_limits<int>::max()) {
+    throw GpuCannot(fmt::format("{}: is too large for the GPU", node.name));
+  }
   return static_cast<int>(number);
 }
 
@@ -103,7 +104,9 @@ std::vector<std::int32_t> start_of_sums(const Taps& form, const std::vector<std:
 Finish GpuBuilder::functions_of(const Step& step, float unit,
                                 const std::optional<Grid>& other_bytes) const {
   Finish finish;
-  if (step.post_ops.size() > Finish::kMost) fail(step.node, "has too many functions behind it");
+  if (step.post_ops.size() > Finish::kMost) {
+    throw GpuCannot(fmt::format("{}: has too many functions behind it", step.node.name));
+  }
   for (const PostOp& op : step.post_ops) {
     Operation& made = finish.operations[finish.count++];
     if (!op.unary && other_bytes) {
@@ -431,8 +434,9 @@ void GpuBuilder::matmul(const Step& step) {
   const auto out_strides = strides_of(out, Layout::kPlain);
   for (std::size_t d = 0; d + 1 < last; ++d) {
     if (out[d] == 1) continue;
-    if (how.dims == FloatConvolution::kMostDims)
-      fail(step.node, "has too many dimensions for the GPU");
+    if (how.dims == FloatConvolution::kMostDims) {
+      throw GpuCannot(fmt::format("{}: has too many dimensions for the GPU", step.node.name));
+    }
     how.sizes[how.dims] = whole_number(step.node, out[d]);
     how.in_strides[how.dims] = left[d] == 1 ? 0 : a_strides[d];
     how.weight_strides[how.dims] = right[d] == 1 ? 0 : b_strides[d];

@@ -152,7 +152,8 @@ class GpuProgram : public Program {
   Gpu gpu_;
   GpuShared& shared_;
   GpuSequence sequence_;
-  bool waits_ = false;  // a call waits for the GPU: no graph
+  std::size_t largest_ = 1;  // numbers of a value, for one image
+  bool waits_ = false;       // a call waits for the GPU: no graph
   std::size_t capacity_ = 0;
   GpuBuffer arena_;
   PinnedBuffer host_;                              // the maps

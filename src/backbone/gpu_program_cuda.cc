@@ -15,6 +15,13 @@ namespace {
 
 constexpr std::size_t kForever = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t kMostImages = 4096;
+constexpr std::size_t kMostNumbers = std::numeric_limits<int>::max();
+
+std::size_t numbers_of(const Shape& shape) {
+  std::size_t numbers = 1;
+  for (const std::int64_t side : shape) numbers *= static_cast<std::size_t>(side);
+  return numbers;
+}
 
 // A pair of events around work on a stream.
 class Watch {
@@ -99,6 +106,9 @@ GpuProgram::GpuProgram(const Plan& plan, const std::vector<PlanOutput>& outputs,
     : gpu_(number), shared_(shared) {
   GpuBuilder(plan, sequence_, shared, gpu_).build(outputs);
   sequence_.plan_memory();
+  for (const Value& value : plan.values) {
+    if (!value.constant) largest_ = std::max(largest_, numbers_of(value.shape));
+  }
   waits_ = std::any_of(sequence_.calls.begin(), sequence_.calls.end(),
                        [](const GpuSequence::Call& call) { return call.host; });
   reserve(1);
@@ -151,6 +161,10 @@ void GpuProgram::upload(const std::vector<const float*>& images) {
 std::vector<std::vector<FeatureMap>> GpuProgram::run_batch(
     const std::vector<const float*>& images) {
   if (images.empty()) return {};
+  // Kernels count the places of all images in 32 bits.
+  if (images.size() > 1 && images.size() > kMostNumbers / largest_) {
+    return Program::run_batch(images);
+  }
   try {
     reserve(images.size());
   } catch (const GpuMemoryError&) {
@@ -178,6 +192,7 @@ std::vector<std::vector<FeatureMap>> GpuProgram::run_batch(
 }
 
 void GpuProgram::run_there(const float* images, std::size_t count) {
+  if (count == 0) return;
   reserve(count);
   check_cuda(cudaMemcpyAsync(all_of(count).at<float>(sequence_.image), images,
                              count * sequence_.image_floats * sizeof(float),

@@ -332,6 +332,7 @@ GreedyResult greedy_sample_tuned(VectorView points, VectorView base, const Greed
   return or_processor(compute, [&](Compute& on) {
     if (!on.device().is_cpu() && greedy_pays_on_gpu(points, base, options)) {
       if (Gpu* gpu = on.gpu()) {
+        greedy_width(points, base, options);  // refuses what the processor would
         return greedy_sample_on_gpu(*gpu, points, base, options, on, {}, initial);
       }
     }

@@ -385,9 +385,12 @@ class GpuGreedySampler {
 
 }  // namespace
 
+constexpr std::size_t kMostNumbers = std::size_t{1} << 20;  // of a point, that kernels count
+
 bool greedy_pays_on_gpu(VectorView points, VectorView base, const GreedyOptions& options) {
   if (points.scalar == Scalar::kUint8 && points.cols > greedy_gpu::kMostCodes) return false;
   if (points.rows > std::numeric_limits<std::int32_t>::max()) return false;
+  if (points.cols > kMostNumbers) return false;
   constexpr double kWork = 1e7;  // numbers, of all points with all centres
   const auto centres = static_cast<double>(base.rows + std::min(points.rows, options.count));
   return static_cast<double>(points.rows) * static_cast<double>(points.cols) * centres > kWork;

@@ -333,9 +333,15 @@ __global__ void __launch_bounds__(kThreads, 2)
         }
         const std::uint32_t all = __shfl_sync(kWholeWarp, end, 31);
         if (all == 0) return;
-        std::uint32_t slot = 0;
-        if (at.lane == 31) slot = atomicAdd(&tally->pairs, all);
-        slot = __shfl_sync(kWholeWarp, slot, 31) + end - mine;
+        // Once there are too many the count stands still: it must not wrap around.
+        std::uint32_t slot = search.most_pairs;
+        if (at.lane == 31 &&
+            *const_cast<volatile std::uint32_t*>(&tally->pairs) <= search.most_pairs) {
+          slot = atomicAdd(&tally->pairs, all);
+        }
+        slot = __shfl_sync(kWholeWarp, slot, 31);
+        if (slot >= search.most_pairs) return;
+        slot += end - mine;
         for (; open != 0; open &= open - 1, ++slot) {
           if (slot >= search.most_pairs) return;
           const int bit = __ffsll(static_cast<long long>(open)) - 1;

@@ -122,9 +122,8 @@ class CudaVectors final : public GpuVectors {
     gpu_.wait();
   }
 
-  NearestResult search(VectorView queries, std::size_t k, Compute& compute, const std::string& name,
-                       const Progress& progress) const override {
-    Gpu& gpu = *compute.gpu();
+  NearestResult search(Gpu& gpu, VectorView queries, std::size_t k, Compute& compute,
+                       const std::string& name, const Progress& progress) const override {
     gpu.use();
     const std::size_t room =
         std::clamp(kMostMinima / (groups() * sizeof(float)) / kTileRows * kTileRows,
@@ -203,7 +202,7 @@ class CudaVectors final : public GpuVectors {
 
     void upload(Gpu& gpu, const CudaVectors& in, const VectorView& queries, Compute& compute) {
       const std::size_t bytes = queries.bytes();
-      if (nearest_gpu::is_pinned(queries.data)) {
+      if (nearest_gpu::is_pinned(queries.data, queries.bytes())) {
         nearest_gpu::start_upload(gpu, raw_.as<char>(), queries.data, bytes);
       } else if (compute.threads().count() >= kManyThreads && bytes <= StagingPool::kBytes) {
         if (!staging_) staging_.emplace(in.staging_, gpu);
@@ -256,7 +255,8 @@ class CudaVectors final : public GpuVectors {
       constexpr int kThreads = nearest_gpu::kTileThreads<Kind>;
       const auto shared = static_cast<int>(nearest_gpu::shared_bytes<Kind>(operands.width));
       check_cuda(cudaFuncSetAttribute(nearest_gpu::minima<Kind>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(nearest_gpu::kMostShared)),
                  "preparing a search on the GPU");
       int at_once = 1;
       check_cuda(

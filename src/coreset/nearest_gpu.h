@@ -33,9 +33,9 @@ class GpuVectors {
   /// Vectors, and places of those that were dropped.
   virtual std::size_t slots() const = 0;
 
-  /// As NearestIndex::search does it, on compute.gpu(), which is the same GPU. Throws
-  /// GpuMemoryError before it has reported any progress.
-  virtual NearestResult search(VectorView queries, std::size_t k, Compute& compute,
+  /// As NearestIndex::search does it, on `gpu`, which is the same GPU. Throws GpuError, mostly
+  /// before it has reported any progress.
+  virtual NearestResult search(Gpu& gpu, VectorView queries, std::size_t k, Compute& compute,
                                const std::string& name, const Progress& progress) const = 0;
 };
 

@@ -20,7 +20,6 @@ constexpr int kMostWide = 2;
 constexpr int kStep = 64;  // bytes of a row
 constexpr int kStages = 4;
 constexpr int kStageBytes = kTileRows * kStep;
-constexpr int kMostResident = 512;  // bytes of a query that stays
 constexpr int kGroup = 32;          // vectors in a row, of which a kind makes groups
 
 struct Operands {
@@ -36,9 +35,15 @@ constexpr int kTileThreads = 128 * Kind::kWide;
 template <typename Kind>
 constexpr int kTileVectors = kTileRows * Kind::kWide;
 
+// Bytes of a query that stays. With them no block asks for more shared memory than any GPU has.
+template <int kWide>
+constexpr int kMostResident = 512 / kWide;
+constexpr std::size_t kMostShared = std::size_t{12} * kStageBytes;
+
 template <typename Kind>
 std::size_t shared_bytes(int width) {
-  const int of_queries = width <= kMostResident ? width / kStep : kStages;
+  static_assert(kMostResident<Kind::kWide> / kStep + kStages * Kind::kWide <= 12);
+  const int of_queries = width <= kMostResident<Kind::kWide> ? width / kStep : kStages;
   return static_cast<std::size_t>(of_queries + kStages * Kind::kWide) * kStageBytes;
 }
 
@@ -136,7 +141,7 @@ class Feed {
   __device__ Feed(const Operands& in, std::uint32_t shared)
       : width_(in.width),
         steps_(in.width / kStep),
-        resident_(in.width <= kMostResident),
+        resident_(in.width <= kMostResident<kWide>),
         queries_at_(shared),
         vectors_at_(shared + (resident_ ? steps_ : kStages) * kStageBytes) {
     const int row = static_cast<int>(threadIdx.x) / 4;

@@ -187,6 +187,7 @@ class Selection {
 
   // Whether there was room; then somebody else measures what is left.
   __device__ bool enqueue(std::uint32_t left) {
+    if (left > queue_.room) return false;  // so that what is taken never wraps around
     if (threadIdx.x == 0) shared().from = atomicAdd(queue_.pairs_taken, left);
     __syncthreads();
     std::uint32_t from = shared().from;

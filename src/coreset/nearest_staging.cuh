@@ -42,18 +42,26 @@ class StagingPool {
  private:
   PinnedBuffer take(Gpu& gpu) {
     const std::lock_guard lock(mutex_);
-    if (idle_.empty()) return PinnedBuffer(gpu, kBytes);
-    PinnedBuffer buffer = std::move(idle_.back());
-    idle_.pop_back();
+    idle_.reserve(idle_.size() + lent_ + 1);  // so that all can be given back
+    PinnedBuffer buffer;
+    if (idle_.empty()) {
+      buffer = PinnedBuffer(gpu, kBytes);
+    } else {
+      buffer = std::move(idle_.back());
+      idle_.pop_back();
+    }
+    ++lent_;
     return buffer;
   }
-  void give(PinnedBuffer buffer) {
+  void give(PinnedBuffer buffer) noexcept {
     const std::lock_guard lock(mutex_);
+    --lent_;
     idle_.push_back(std::move(buffer));
   }
 
   std::mutex mutex_;
   std::vector<PinnedBuffer> idle_;
+  std::size_t lent_ = 0;
 };
 
 /// In order with the work on the GPU, but does not wait: what is copied from must stay.
@@ -62,10 +70,14 @@ inline void start_upload(Gpu& gpu, void* to, const void* from, std::size_t bytes
              "copying to the GPU");
 }
 
-inline bool is_pinned(const void* data) {
-  cudaPointerAttributes attributes{};
-  check_cuda(cudaPointerGetAttributes(&attributes, data), "copying to the GPU");
-  return attributes.type == cudaMemoryTypeHost;
+/// Both ends of it.
+inline bool is_pinned(const void* data, std::size_t bytes) {
+  const auto pinned = [](const void* at) {
+    cudaPointerAttributes attributes{};
+    check_cuda(cudaPointerGetAttributes(&attributes, at), "copying to the GPU");
+    return attributes.type == cudaMemoryTypeHost;
+  };
+  return bytes > 0 && pinned(data) && pinned(static_cast<const char*>(data) + bytes - 1);
 }
 
 /// By all threads.

@@ -72,6 +72,7 @@ void VectorIndex::drop(std::span<const std::int64_t> ids) {
                   fmt::format("the index holds no vector with id {}", sorted[i]));
     }
   }
+  for (Mirror& mirror : mirrors_) mirror.dropped.reserve(mirror.dropped.size() + sorted.size());
   for (const std::int64_t id : sorted) {
     const auto at = place_of_.find(id);
     clear(at->second);
@@ -111,10 +112,10 @@ std::optional<NearestResult> VectorIndex::search_on_gpu(VectorView queries, std:
                                                         Compute& compute, const std::string& name,
                                                         const Progress& progress) const {
   if (compute.device().is_cpu() || !pays_on_gpu(queries.rows, size(), d_, kind_, k)) return {};
-  const Gpu* gpu = compute.gpu();
-  if (gpu == nullptr) return {};
   try {
-    return mirror(gpu->number(), compute).search(queries, k, compute, name, progress);
+    Gpu* gpu = compute.gpu();
+    if (gpu == nullptr) return {};
+    return mirror(gpu->number(), compute).search(*gpu, queries, k, compute, name, progress);
   } catch (const GpuError&) {  // the processor can
     count_gpu_fallback();
     return {};

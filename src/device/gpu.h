@@ -26,6 +26,12 @@ class GpuError : public Error {
   using Error::Error;
 };
 
+/// It cannot do this, though it does other things.
+class GpuCannot : public GpuError {
+ public:
+  explicit GpuCannot(const std::string& what) : GpuError(Kind::kInput, what) {}
+};
+
 /// There is not enough memory on it.
 class GpuMemoryError : public GpuError {
  public:

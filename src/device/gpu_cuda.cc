@@ -74,8 +74,10 @@ Gpus find_gpus() {
   Gpus gpus;
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties{};
-    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) {
+    const cudaError_t asked = cudaGetDeviceProperties(&properties, i);
+    if (asked != cudaSuccess) {
       cudaGetLastError();
+      gpus.why_none = fmt::format("cuda:{} does not answer ({})", i, cudaGetErrorString(asked));
       continue;
     }
     if (properties.major < kLeastMajor) {
@@ -105,16 +107,19 @@ std::size_t free_memory(const Device& device) {
 Gpu::Gpu(int number) : number_(number) {
   if (cudaSetDevice(number) != cudaSuccess || cudaFree(nullptr) != cudaSuccess) {
     const cudaError_t status = cudaGetLastError();
-    if (status == cudaErrorMemoryAllocation) check_cuda(status, "preparing the GPU");
     if (status == cudaErrorDevicesUnavailable) {
       throw GpuError(Error::Kind::kUsage,
                      fmt::format("{} cannot be used: another process has it for itself; device cpu "
                                  "does without it",
                                  Device{number}.text()));
     }
-    throw Error(Error::Kind::kUsage,
-                fmt::format("{} cannot be used: {}; device cpu does without it",
-                            Device{number}.text(), driver_text(status)));
+    if (status == cudaErrorNoDevice || status == cudaErrorInvalidDevice ||
+        status == cudaErrorInsufficientDriver || status == cudaErrorInitializationError) {
+      throw Error(Error::Kind::kUsage,
+                  fmt::format("{} cannot be used: {}; device cpu does without it",
+                              Device{number}.text(), driver_text(status)));
+    }
+    check_cuda(status == cudaSuccess ? cudaErrorUnknown : status, "preparing the GPU");
   }
   processors_ = attribute(cudaDevAttrMultiProcessorCount, number);
   shared_memory_ = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, number);
@@ -202,7 +207,12 @@ GpuBuffer::~GpuBuffer() {
 PinnedBuffer::PinnedBuffer(Gpu& gpu, std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   gpu.use();
-  check_cuda(cudaHostAlloc(&data_, bytes, cudaHostAllocPortable), "pinning memory for the GPU");
+  const cudaError_t status = cudaHostAlloc(&data_, bytes, cudaHostAllocPortable);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    throw GpuMemoryError("the system gives no more memory that a GPU can copy from by itself");
+  }
+  check_cuda(status, "pinning memory for the GPU");
 }
 
 PinnedBuffer::~PinnedBuffer() {

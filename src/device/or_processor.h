@@ -7,7 +7,7 @@
 namespace contcore {
 
 /// work(compute); where a GPU fails in it or has not the memory, once more with the processor
-/// alone. For work that leaves all as it was where it throws.
+/// alone. For work that leaves all as it was where it throws; its progress begins anew.
 template <typename Work>
 auto or_processor(Compute& compute, const Work& work) {
   try {
