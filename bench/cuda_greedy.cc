@@ -1,10 +1,11 @@
 // Greedy sampling on a GPU, timed on vectors like real ones.
 //
-//   contcore_cuda_greedy [float|bytes] [ROWS] [DIMENSION] [COUNT] [REPEATS] [check|dense]
+//   contcore_cuda_greedy [float|bytes] [ROWS] [DIMENSION] [COUNT] [REPEATS] [RESIDENT]
+//   [check|dense]
 //
 // Prints the best time of a whole call, from memory of the host, and that of copying the points to
-// the GPU alone; `check` compares with the processor's answer, and prints its time; `dense` does
-// without codes.
+// the GPU alone. RESIDENT: bytes of points on the GPU at a time; 0: what its memory allows; `check`
+// compares with the processor's answer, and prints its time; `dense` does without codes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -74,6 +75,7 @@ int run(const std::vector<std::string>& words) {
   const int repeats = static_cast<int>(number(4, 5));
 
   GpuGreedyLimits limits;
+  limits.resident = number(5, 0);
   limits.codes = words.empty() || words.back() != "dense";
   GreedyResult result;
   const double whole = best_of(repeats, [&] {

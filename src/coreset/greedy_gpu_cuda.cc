@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <vector>
@@ -25,99 +27,133 @@ namespace {
 
 namespace kernels = greedy_gpu;
 
-// Vectors in the GPU's memory, and what is known of each.
+// The vectors of a view, and what is known of each: in the GPU's memory as many at a time as there
+// is room for. Where that is all of them, they are copied but once.
 class GpuRows {
  public:
   GpuRows() = default;
 
-  // Room for them, and for codes or not.
-  GpuRows(Gpu& gpu, VectorView view, bool coded) : view_(view) {
-    const std::size_t chunks = (view.cols + kernels::kCodeChunk - 1) / kernels::kCodeChunk;
-    set_.n = static_cast<std::uint32_t>(view.rows);
+  // Room for `each` of them at a time, and for codes or not.
+  GpuRows(Gpu& gpu, VectorView view, bool coded, std::size_t each) : view_(view), each_(each) {
     set_.d = static_cast<std::uint32_t>(view.cols);
-    set_.stride = static_cast<std::uint32_t>(chunks * kernels::kCodeChunk);
+    set_.stride = static_cast<std::uint32_t>(stride_of(view.cols));
+    if (each == 0) return;
     if (coded) {
-      codes_ = GpuBuffer(gpu, view.rows * set_.stride);
-      norms_ = GpuBuffer(gpu, view.rows * sizeof(std::uint32_t));
+      codes_ = GpuBuffer(gpu, each * set_.stride);
+      norms_ = GpuBuffer(gpu, each * sizeof(std::uint32_t));
       set_.codes = codes_.as<std::uint8_t>();
       set_.norms = norms_.as<std::uint32_t>();
     }
-    if (view.scalar == Scalar::kUint8) return;
-    rows_ = GpuBuffer(gpu, view.rows * view.cols * sizeof(float));
+    const bool bytes = view.scalar == Scalar::kUint8;
+    if (bytes ? set_.stride != set_.d : view.scalar != Scalar::kFloat32) {
+      copied_ =
+          GpuBuffer(gpu, std::clamp<std::size_t>(kCopied / row_bytes(), 1, each) * row_bytes());
+    }
+    if (bytes) return;
+    rows_ = GpuBuffer(gpu, each * view.cols * sizeof(float));
     set_.rows = rows_.as<float>();
-    if (coded) errors_ = GpuBuffer(gpu, view.rows * sizeof(float));
+    if (coded) errors_ = GpuBuffer(gpu, each * sizeof(float));
     set_.errors = errors_.as<float>();
   }
 
+  // How many take no more than so many bytes. Parts begin where blocks of the mean do.
+  static std::size_t fitting(VectorView view, bool coded, std::size_t bytes) {
+    const std::size_t rows = bytes / bytes_each(view, coded);
+    if (rows >= view.rows) return view.rows;
+    const std::size_t blocks = std::max<std::size_t>(1, rows / Sketch::kMeanBlock);
+    return std::min(view.rows, blocks * Sketch::kMeanBlock);
+  }
+  // Of one, with what a search needs of it.
+  static std::size_t bytes_each(VectorView view, bool coded) {
+    const std::size_t row = view.scalar == Scalar::kUint8 ? 0 : view.cols * sizeof(float);
+    return row + (coded ? stride_of(view.cols) + 8 : 0) + 48;
+  }
+
+  std::size_t each() const { return each_; }
+  std::size_t parts() const { return each_ == 0 ? 0 : (view_.rows + each_ - 1) / each_; }
+  std::size_t part() const { return part_; }  // that is on the GPU
   const kernels::RowSet& set() const { return set_; }
 
-  void upload(Gpu& gpu, Compute& compute) {
-    if (view_.rows == 0) return;
-    if (view_.scalar != Scalar::kUint8) return upload_floats(gpu, compute);
-    upload_bytes(gpu, compute);
-    kernels::code_norms(gpu, set_, norms_.as<std::uint32_t>());
+  void load(Gpu& gpu, Compute& compute, std::size_t part, const kernels::Steps& steps,
+            kernels::Tally* tally) {
+    if (part == part_) return;
+    part_ = part;
+    const std::size_t first = part * each_;
+    put(gpu, compute, view_.part(first, std::min(each_, view_.rows - first)), steps, tally);
   }
 
-  // Of floats.
-  void sketch(Gpu& gpu, const kernels::Steps& steps, kernels::Tally* tally) {
-    kernels::sketch_rows(gpu, set_, steps, codes_.as<std::uint8_t>(), norms_.as<std::uint32_t>(),
-                         errors_.as<float>(), tally);
-  }
-
-  // n rows from `first` on.
-  kernels::RowSet part(std::size_t first, std::size_t n) const {
-    kernels::RowSet part = set_;
-    part.n = static_cast<std::uint32_t>(n);
-    if (part.rows != nullptr) part.rows += first * part.d;
-    if (part.codes != nullptr) part.codes += first * part.stride;
-    if (part.norms != nullptr) part.norms += first;
-    if (part.errors != nullptr) part.errors += first;
-    return part;
+  // These of them, at most `each`, instead of a part.
+  void gather(Gpu& gpu, Compute& compute, const std::vector<std::uint32_t>& ids,
+              const kernels::Steps& steps, kernels::Tally* tally) {
+    gathered_.resize(ids.size() * row_bytes());
+    compute.threads().run(ids.size(), [&](std::size_t i, std::size_t) {
+      std::memcpy(gathered_.data() + i * row_bytes(), view_.part(ids[i], 1).data, row_bytes());
+    });
+    put(gpu, compute, {gathered_.data(), ids.size(), view_.cols, view_.scalar}, steps, tally);
   }
 
  private:
-  static constexpr std::size_t kUploaded = std::size_t{512} << 20;  // bytes
+  static constexpr std::size_t kCopied = std::size_t{128} << 20;  // bytes
 
-  // Hands out the view in parts of kUploaded that are on the GPU for as long as the call: rows that
-  // are laid out otherwise there.
-  void in_parts(
-      Gpu& gpu, Compute& compute,
-      const std::function<void(const void* part, std::size_t first, std::size_t n)>& use) const {
-    const std::size_t row_bytes = view_.cols * bytes_of(view_.scalar);
-    const std::size_t each = std::clamp<std::size_t>(kUploaded / row_bytes, 1, view_.rows);
-    const GpuBuffer buffer(gpu, each * row_bytes);
-    for (std::size_t first = 0; first < view_.rows; first += each) {
-      const VectorView part = view_.part(first, std::min(each, view_.rows - first));
-      upload_with_threads(gpu, compute, buffer.as<void>(), part.data, part.bytes());
-      use(buffer.as<void>(), first, part.rows);
+  static std::size_t stride_of(std::size_t d) {
+    return (d + kernels::kCodeChunk - 1) / kernels::kCodeChunk * kernels::kCodeChunk;
+  }
+  std::size_t row_bytes() const { return view_.cols * bytes_of(view_.scalar); }
+
+  void put(Gpu& gpu, Compute& compute, VectorView rows, const kernels::Steps& steps,
+           kernels::Tally* tally) {
+    set_.n = static_cast<std::uint32_t>(rows.rows);
+    copy(gpu, compute, rows);
+    if (rows.scalar == Scalar::kUint8) {
+      kernels::code_norms(gpu, set_, norms_.as<std::uint32_t>());
+    } else {
+      kernels::sketch_rows(gpu, set_, steps, codes_.as<std::uint8_t>(), norms_.as<std::uint32_t>(),
+                           errors_.as<float>(), tally);
     }
   }
 
-  void upload_bytes(Gpu& gpu, Compute& compute) {
-    auto* codes = codes_.as<std::uint8_t>();
-    if (set_.stride == set_.d) {
-      return upload_with_threads(gpu, compute, codes, view_.data, view_.bytes());
+  // Rows that are laid out otherwise on the GPU go by way of `copied_`.
+  void copy(Gpu& gpu, Compute& compute, VectorView rows) {
+    const bool bytes = rows.scalar == Scalar::kUint8;
+    if (copied_.bytes() == 0) {
+      void* to = bytes ? codes_.as<void>() : rows_.as<void>();
+      return upload_with_threads(gpu, compute, to, rows.data, rows.bytes());
     }
-    in_parts(gpu, compute, [&](const void* part, std::size_t first, std::size_t n) {
-      kernels::pad_rows(gpu, static_cast<const std::uint8_t*>(part), n, set_.d, set_.stride,
-                        codes + first * set_.stride);
-    });
-  }
-
-  void upload_floats(Gpu& gpu, Compute& compute) {
-    auto* rows = rows_.as<float>();
-    if (view_.scalar == Scalar::kFloat32) {
-      return upload_with_threads(gpu, compute, rows, view_.data, view_.bytes());
+    const std::size_t most = copied_.bytes() / row_bytes();
+    for (std::size_t first = 0; first < rows.rows; first += most) {
+      const VectorView some = rows.part(first, std::min(most, rows.rows - first));
+      upload_with_threads(gpu, compute, copied_.as<void>(), some.data, some.bytes());
+      if (bytes) {
+        kernels::pad_rows(gpu, copied_.as<std::uint8_t>(), some.rows, set_.d, set_.stride,
+                          codes_.as<std::uint8_t>() + first * set_.stride);
+      } else {
+        kernels::widen(gpu, copied_.as<void>(), some.rows * set_.d,
+                       rows_.as<float>() + first * set_.d);
+      }
     }
-    in_parts(gpu, compute, [&](const void* part, std::size_t first, std::size_t n) {
-      kernels::widen(gpu, part, n * set_.d, rows + first * set_.d);
-    });
   }
 
   VectorView view_;
-  GpuBuffer rows_, codes_, norms_, errors_;
+  std::size_t each_ = 0;
+  std::size_t part_ = std::numeric_limits<std::size_t>::max();
+  GpuBuffer rows_, codes_, norms_, errors_, copied_;
+  std::vector<std::byte> gathered_;
   kernels::RowSet set_;
 };
+
+// n of the rows, from `first` on.
+kernels::RowSet part_of(kernels::RowSet rows, std::size_t first, std::size_t n) {
+  rows.n = static_cast<std::uint32_t>(n);
+  if (rows.ids != nullptr) {
+    rows.ids += first;
+    return rows;
+  }
+  if (rows.rows != nullptr) rows.rows += first * rows.d;
+  if (rows.codes != nullptr) rows.codes += first * rows.stride;
+  if (rows.norms != nullptr) rows.norms += first;
+  if (rows.errors != nullptr) rows.errors += first;
+  return rows;
+}
 
 class GpuGreedySampler {
  public:
@@ -133,7 +169,8 @@ class GpuGreedySampler {
         count_(std::min(options.count, points.rows)) {}
 
   GreedyResult run(const std::vector<float>* initial) {
-    prepare();
+    prepare(initial == nullptr && base_view_.rows == 0 &&
+            options_.start == GreedyOptions::Start::kMean);
     start(initial);
     report();
     while (!round()) report();
@@ -146,22 +183,33 @@ class GpuGreedySampler {
 
   // Nearly all memory is taken before anything is copied: where there is not enough, that is soon
   // known. Nothing is reported before all of it is, for the processor may have to begin anew.
-  void prepare() {
+  void prepare(bool from_mean) {
     if (!bytes_) choose_steps(fit_directions(points_view_, base_view_, 0, compute_).centre);
-    const bool coded = bytes_ || steps_.inverse > 0;
-    points_ = GpuRows(gpu_, points_view_, coded);
-    base_ = GpuRows(gpu_, base_view_, coded);
-    take_memory(coded);
+    take_memory(from_mean);
     gpu_.fill(tally(), 0, sizeof(kernels::Tally));
-    points_.upload(gpu_, compute_);
-    if (!bytes_) look_at(points_, points_view_, options_.points_name);
-    base_.upload(gpu_, compute_);
-    if (!bytes_) look_at(base_, base_view_, options_.base_name);
+    gpu_.fill(survivors_.as<void>(), 0, survivors_.bytes());
+    for_each_part(points_, [&](const kernels::RowSet& points, std::size_t first) {
+      if (!from_mean) return;
+      double* to = sums_.as<double>() + first / Sketch::kMeanBlock * points.d;
+      kernels::find_sums(gpu_, points, to);
+    });
+    if (!bytes_ && tally_now().bad != 0) throw_bad_row(points_view_, options_.points_name);
+    if (!bytes_) for_each_part(base_, [](const kernels::RowSet&, std::size_t) {});
+    if (!bytes_ && tally_now().bad != 0) throw_bad_row(base_view_, options_.base_name);
   }
 
-  void look_at(GpuRows& rows, VectorView view, const std::string& name) {
-    rows.sketch(gpu_, steps_, tally());
-    if (tally_now().bad != 0) throw_bad_row(view, name);
+  // Hands out the rows as they come to be on the GPU, with the number of the first; beginning with
+  // those that are there.
+  template <class Use>
+  void for_each_part(GpuRows& rows, Use use) {
+    const std::size_t parts = rows.parts();
+    const bool back = rows.part() == parts - 1;
+    for (std::size_t k = 0; k < parts; ++k) {
+      const std::size_t part = back ? parts - 1 - k : k;
+      rows.load(gpu_, compute_, part, steps_, tally());
+      use(rows.set(), part * rows.each());
+      report();
+    }
   }
 
   // The step is such that all but a thousandth of a sample's numbers are within 100.
@@ -190,8 +238,10 @@ class GpuGreedySampler {
     if (*large > 0) steps_.inverse = 100 / static_cast<double>(*large);
   }
 
-  void take_memory(bool coded) {
+  void take_memory(bool from_mean) {
     const std::size_t n = points_view_.rows;
+    const std::size_t blocks = (n + Sketch::kMeanBlock - 1) / Sketch::kMeanBlock;
+    if (from_mean) sums_ = GpuBuffer(gpu_, blocks * points_view_.cols * sizeof(double));
     tally_ = GpuBuffer(gpu_, sizeof(kernels::Tally));
     most_survivors_ = std::min<std::size_t>(n, kernels::kMostSurvivors);
     bounds_ = GpuBuffer(gpu_, n * sizeof(std::uint32_t));
@@ -200,8 +250,32 @@ class GpuGreedySampler {
     selection_ = GpuBuffer(gpu_, sizeof(kernels::Selection));
     survivors_ = GpuBuffer(gpu_, most_survivors_ * sizeof(std::uint32_t));
     matrix_ = GpuBuffer(gpu_, most_survivors_ * stride_of(most_survivors_) * sizeof(float));
+    // Not all that is free: others have use for some, and it is in pieces.
+    std::size_t room = limits_.resident != 0 ? limits_.resident : gpu_.free_memory() / 8 * 7;
+    for (bool taken = false; !taken; room /= 2) {
+      try {
+        take_rows(room);
+        taken = true;
+      } catch (const GpuMemoryError&) {
+        if (room < kLeastRoom) throw;
+      }
+    }
+  }
+
+  // Points and base within so many bytes, in parts where need be.
+  void take_rows(std::size_t room) {
+    const bool coded = bytes_ || steps_.inverse > 0;
+    for (GpuRows* rows : {&base_, &points_, &gathered_}) *rows = GpuRows();
+    base_ = GpuRows(gpu_, base_view_, coded, GpuRows::fitting(base_view_, coded, room / 2));
+    room -= std::min(room, base_.each() * GpuRows::bytes_each(base_view_, coded));
+    points_ = GpuRows(gpu_, points_view_, coded, GpuRows::fitting(points_view_, coded, room));
+    if (points_.parts() > 1) {
+      gathered_ = GpuRows(gpu_, points_view_, coded, most_survivors_);
+      usual_survivors_ = most_survivors_;
+    }
     if (bytes_ || !coded) return;
     constexpr std::size_t kMostPairs = std::size_t{1} << 25;
+    const std::size_t n = points_.each();
     const std::size_t pairs =
         limits_.pairs != 0 ? limits_.pairs : std::clamp<std::size_t>(4 * n, 1 << 16, kMostPairs);
     nearest_ = GpuBuffer(gpu_, n * sizeof(std::uint64_t));
@@ -218,7 +292,10 @@ class GpuGreedySampler {
       return;
     }
     kernels::set_bounds(gpu_, bounds(), points_view_.rows, kInfinity);
-    if (base_view_.rows > 0) return compare_with_base();
+    if (base_view_.rows > 0) {
+      return for_each_part(
+          base_, [&](const kernels::RowSet& base, std::size_t) { compare_all_with(base); });
+    }
     const auto first = static_cast<std::uint32_t>(first_pick());
     const auto radius = std::bit_cast<std::uint32_t>(kInfinity);
     kernels::Tally one = tally_now();
@@ -238,11 +315,13 @@ class GpuGreedySampler {
       case GreedyOptions::Start::kMean:
         break;
     }
-    const std::size_t blocks = (points_view_.rows + Sketch::kMeanBlock - 1) / Sketch::kMeanBlock;
-    const GpuBuffer sums(gpu_, blocks * points_view_.cols * sizeof(double));
     const GpuBuffer mean(gpu_, points_view_.cols * sizeof(float));
-    kernels::find_mean(gpu_, points_.set(), sums.as<double>(), mean.as<float>());
-    kernels::find_farthest(gpu_, points_.set(), mean.as<float>(), tally());
+    kernels::find_mean(gpu_, sums_.as<double>(), points_view_.rows, points_view_.cols,
+                       mean.as<float>());
+    sums_ = GpuBuffer();
+    for_each_part(points_, [&](const kernels::RowSet& points, std::size_t first) {
+      kernels::find_farthest(gpu_, points, first, mean.as<float>(), tally());
+    });
     return ~static_cast<std::uint32_t>(tally_now().farthest);
   }
 
@@ -256,10 +335,8 @@ class GpuGreedySampler {
     auto* matrix = matrix_.as<std::uint32_t>();
     auto* selection = selection_.as<kernels::Selection>();
     kernels::find_survivors(gpu_, bounds(), points_view_.rows, wanted, selection, ids, tally());
-    kernels::RowSet survivors = points_.set();
-    survivors.ids = ids;
+    kernels::RowSet survivors = rows_at(ids, wanted);
     survivors.count = &tally()->survivors;
-    survivors.n = wanted;
     if (bytes_) {
       kernels::measure_byte_survivors(gpu_, survivors, matrix, stride);
     } else {
@@ -271,7 +348,9 @@ class GpuGreedySampler {
     last_ = tally_now();
     if (last_.finished != 0) return true;
     compare_with_picks(last_.picks);
-    if (last_.picks - before > wanted / 16) usual_survivors_ *= 2;
+    if (last_.picks - before > wanted / 16) {
+      usual_survivors_ = std::min(2 * usual_survivors_, most_survivors_);
+    }
     return false;
   }
 
@@ -284,36 +363,47 @@ class GpuGreedySampler {
 
   static std::size_t stride_of(std::size_t survivors) { return (survivors + 3) / 4 * 4; }
 
-  void compare_with_base() {
-    for (std::size_t first = 0; first < base_view_.rows; first += limits_.centres) {
-      compare(base_.part(first, std::min(limits_.centres, base_view_.rows - first)));
-      report();
+  // The points of these numbers, all of which are numbers of points.
+  kernels::RowSet rows_at(const std::uint32_t* ids, std::size_t n) {
+    if (points_.parts() > 1) {
+      std::vector<std::uint32_t> numbers(n);
+      gpu_.download(numbers.data(), ids, n * sizeof(std::uint32_t));
+      gathered_.gather(gpu_, compute_, numbers, steps_, tally());
+      return gathered_.set();
     }
+    kernels::RowSet rows = points_.set();
+    rows.ids = ids;
+    rows.n = static_cast<std::uint32_t>(n);
+    return rows;
   }
 
-  // With those that points have not been compared with yet.
+  // With those that points have not been compared with yet: at most as many as survived a round.
   void compare_with_picks(std::size_t end) {
-    while (compared_ < end) {
-      kernels::RowSet centres = points_.set();
-      centres.ids = picks_.as<std::uint32_t>() + compared_;
-      centres.n = static_cast<std::uint32_t>(std::min(limits_.centres, end - compared_));
-      compare(centres);
-      compared_ += centres.n;
-    }
+    compare_all_with(rows_at(picks_.as<std::uint32_t>() + compared_, end - compared_));
+    compared_ = end;
   }
 
-  void compare(const kernels::RowSet& centres) {
-    const kernels::RowSet& points = points_.set();
-    if (bytes_) return kernels::lower_by_bytes(gpu_, points, centres, bounds());
+  void compare_all_with(const kernels::RowSet& centres) {
+    for_each_part(points_, [&](const kernels::RowSet& points, std::size_t first) {
+      for (std::size_t at = 0; at < centres.n; at += limits_.centres) {
+        const std::size_t n = std::min(limits_.centres, centres.n - at);
+        compare(points, part_of(centres, at, n), bounds() + first);
+      }
+    });
+  }
+
+  void compare(const kernels::RowSet& points, const kernels::RowSet& centres,
+               std::uint32_t* bounds) {
+    if (bytes_) return kernels::lower_by_bytes(gpu_, points, centres, bounds);
     if (points.codes != nullptr) {
       kernels::find_nearest_codes(gpu_, points, centres, search_);
-      kernels::measure_nearest(gpu_, points, centres, steps_, search_, bounds(), tally());
+      kernels::measure_nearest(gpu_, points, centres, steps_, search_, bounds, tally());
       if (centres.n > 1) {
         kernels::find_pairs(gpu_, points, centres, search_, tally());
-        kernels::measure_pairs(gpu_, points, centres, search_, bounds(), tally());
+        kernels::measure_pairs(gpu_, points, centres, search_, bounds, tally());
       }
     }
-    kernels::measure_all(gpu_, points, centres, search_, bounds(), tally());
+    kernels::measure_all(gpu_, points, centres, search_, bounds, tally());
     kernels::count_batch(gpu_, points, centres, search_.most_pairs, tally());
   }
 
@@ -362,6 +452,7 @@ class GpuGreedySampler {
 
   static constexpr double kPrepared = 0.3;        // the part of the progress that preparing is
   static constexpr std::size_t kLeastCodes = 64;  // fewer numbers are measured as quickly
+  static constexpr std::size_t kLeastRoom = std::size_t{1} << 20;
 
   Gpu& gpu_;
   VectorView points_view_;
@@ -376,7 +467,8 @@ class GpuGreedySampler {
   std::size_t compared_ = 0;  // picks that all points' bounds account for
 
   GpuRows points_, base_;
-  GpuBuffer centre_, tally_, bounds_, picks_, radii_, selection_, survivors_, matrix_;
+  GpuRows gathered_;  // points that are wanted while others are on the GPU
+  GpuBuffer centre_, tally_, sums_, bounds_, picks_, radii_, selection_, survivors_, matrix_;
   GpuBuffer nearest_, gates_, list_, pairs_;
   kernels::Steps steps_;
   kernels::PairSearch search_;

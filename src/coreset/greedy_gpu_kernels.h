@@ -80,10 +80,13 @@ void sketch_rows(Gpu& gpu, const RowSet& set, const Steps& steps, std::uint8_t* 
 /// The norms of the codes of vectors of bytes.
 void code_norms(Gpu& gpu, const RowSet& set, std::uint32_t* norms);
 
-/// The mean as the processor computes it, into `mean`; `sums` has a row of d for every kMeanBlock
-/// rows. Then the point farthest from it, into Tally::farthest.
-void find_mean(Gpu& gpu, const RowSet& set, double* sums, float* mean);
-void find_farthest(Gpu& gpu, const RowSet& set, const float* from, Tally* tally);
+/// The sums of every kMeanBlock rows, d each; then of all of them the mean of `rows` rows, as the
+/// processor computes it.
+void find_sums(Gpu& gpu, const RowSet& set, double* sums);
+void find_mean(Gpu& gpu, const double* sums, std::size_t rows, std::size_t d, float* mean);
+/// The point farthest from it into Tally::farthest, unless one there is farther. The set's first
+/// has the number `first`.
+void find_farthest(Gpu& gpu, const RowSet& set, std::size_t first, const float* from, Tally* tally);
 
 void set_bounds(Gpu& gpu, std::uint32_t* bounds, std::size_t n, float value);
 

@@ -131,11 +131,12 @@ __global__ void mean_kernel(const double* sums, std::size_t n, std::uint32_t d, 
 
 template <class T>
 __global__ void farthest_kernel(const T* rows, std::uint32_t n, std::uint32_t d, std::size_t stride,
-                                const float* from, Tally* tally) {
+                                std::uint32_t first, const float* from, Tally* tally) {
   for (std::uint32_t i = grid_warp(); i < n; i += grid_warps()) {
     const float distance = warp_distance(rows + i * stride, from, d);
     if (threadIdx.x % 32 != 0) continue;
-    const std::uint64_t key = static_cast<std::uint64_t>(__float_as_uint(distance)) << 32 | ~i;
+    const std::uint64_t key =
+        static_cast<std::uint64_t>(__float_as_uint(distance)) << 32 | ~(first + i);
     auto* farthest = reinterpret_cast<unsigned long long*>(&tally->farthest);
     if (key > *const_cast<volatile unsigned long long*>(farthest)) atomicMax(farthest, key);
   }
@@ -174,7 +175,7 @@ void code_norms(Gpu& gpu, const RowSet& set, std::uint32_t* norms) {
   check_launch("looking at vectors");
 }
 
-void find_mean(Gpu& gpu, const RowSet& set, double* sums, float* mean) {
+void find_sums(Gpu& gpu, const RowSet& set, double* sums) {
   gpu.use();
   const std::size_t blocks = (set.n + Sketch::kMeanBlock - 1) / Sketch::kMeanBlock;
   const unsigned columns = (set.d + kThreads - 1) / kThreads;
@@ -186,19 +187,27 @@ void find_mean(Gpu& gpu, const RowSet& set, double* sums, float* mean) {
                                                            sums);
   }
   check_launch("finding the mean");
-  mean_kernel<<<columns, kThreads, 0, gpu.stream()>>>(sums, set.n, set.d, mean);
+}
+
+void find_mean(Gpu& gpu, const double* sums, std::size_t rows, std::size_t d, float* mean) {
+  gpu.use();
+  const auto columns = static_cast<unsigned>((d + kThreads - 1) / kThreads);
+  mean_kernel<<<columns, kThreads, 0, gpu.stream()>>>(sums, rows, static_cast<std::uint32_t>(d),
+                                                      mean);
   check_launch("finding the mean");
 }
 
-void find_farthest(Gpu& gpu, const RowSet& set, const float* from, Tally* tally) {
+void find_farthest(Gpu& gpu, const RowSet& set, std::size_t first, const float* from,
+                   Tally* tally) {
   gpu.use();
   const unsigned blocks = blocks_for(gpu, set.n, kThreads / 32, 16);
+  const auto number = static_cast<std::uint32_t>(first);
   if (set.rows != nullptr) {
-    farthest_kernel<<<blocks, kThreads, 0, gpu.stream()>>>(set.rows, set.n, set.d, set.d, from,
-                                                           tally);
+    farthest_kernel<<<blocks, kThreads, 0, gpu.stream()>>>(set.rows, set.n, set.d, set.d, number,
+                                                           from, tally);
   } else {
     farthest_kernel<<<blocks, kThreads, 0, gpu.stream()>>>(set.codes, set.n, set.d, set.stride,
-                                                           from, tally);
+                                                           number, from, tally);
   }
   check_launch("finding the first pick");
 }

@@ -77,7 +77,7 @@ GpuGreedyLimits random_limits(Dice& dice) {
 std::string describe(const GpuGreedyLimits& limits) {
   std::ostringstream out;
   out << "survivors " << limits.survivors << ", centres " << limits.centres << ", pairs "
-      << limits.pairs << ", codes " << limits.codes;
+      << limits.pairs << ", resident " << limits.resident << ", codes " << limits.codes;
   return out.str();
 }
 
@@ -109,10 +109,11 @@ GreedyResult expected_of(const Case& c, bool twin) {
   return naive::greedy(c.points, c.base, c.options.count, first, initial);
 }
 
-void check(const Case& c, std::size_t runs, Dice& dice, bool twin) {
+void check(const Case& c, std::size_t runs, Dice& dice, bool twin, std::size_t resident = 0) {
   const GreedyResult expected = expected_of(c, twin);
   for (std::size_t run = 0; run < runs; ++run) {
-    const GpuGreedyLimits limits = run == 0 ? GpuGreedyLimits() : random_limits(dice);
+    GpuGreedyLimits limits = run == 0 ? GpuGreedyLimits() : random_limits(dice);
+    limits.resident = resident;
     const std::string how = c.what + "; " + describe(limits);
     try {
       const GreedyResult got = on_gpu(c, limits);
@@ -236,6 +237,35 @@ TEST(GpuGreedy, IsTheProcessorsOnLargerSets) {
   }
 }
 
+// Points that pass through the GPU's memory in parts, of 1024 or a few times as many.
+TEST(GpuGreedy, IsTheSameInParts) {
+  for (std::size_t seed = 0; seed < naive::cases(60) && !enough(); ++seed) {
+    Dice dice(seed + 7000000);
+    const std::size_t d = dice.pick<std::size_t>({1, 7, 63, 64, 65, 100, 128, 300});
+    const bool twin = dice.one_in(2) && d <= 128;
+    const std::size_t n =
+        twin ? dice.pick<std::size_t>({1024, 1025, 2048, 1700, 2049}) : dice.between(2050, 7000);
+    Case c = random_case(seed, n, d, dice);
+    c.options.count = dice.between(1, 100);
+    for (const std::size_t resident : {1u, 1u << 20, 3u << 20}) {
+      check(c, 2, dice, twin, resident);
+    }
+  }
+}
+
+TEST(GpuGreedy, IsTheProcessorsOnLargerSetsInParts) {
+  for (std::size_t kind = 0; kind < 4 && !enough(); ++kind) {
+    Dice dice(kind + 8000000);
+    Case c;
+    c.points = naive::make(Family::kLowRank, 40000, 200, kind + 70, 3 * kind);
+    if (kind >= 2) c.base = naive::make(Family::kLowRank, 5000, 200, kind + 70, 3 * kind + 1);
+    make_kind(kind, c.points, c.base);
+    c.options.count = 600;
+    c.what = "large in parts, kind " + std::to_string(kind);
+    check(c, 1, dice, false, std::size_t{1} << (20 + 2 * (kind % 3)));
+  }
+}
+
 // Bytes of a few values at the ends of their range: many ties, and sums beyond 2²⁴.
 TEST(GpuGreedy, IsThePlainLoopOnBytesAtTheirEnds) {
   for (const std::size_t d : {1u, 3u, 63u, 512u, 513u, 4096u, 32768u}) {
@@ -307,12 +337,41 @@ TEST(GpuGreedy, IsDoneByTheProcessorWhereTheGpuHasNoMemory) {
   EXPECT_EQ(difference(on_gpu(c, {}), expected), "");
 }
 
+// There is room for what is kept of each point, but not for all of the points.
+TEST(GpuGreedy, IsDoneInPartsWhereTheGpuHasLittleMemory) {
+  Case c;
+  c.points = naive::make(Family::kLowRank, 100000, 512, 1, 2);
+  c.options.count = 200;
+  Compute compute(4, Device{0});
+  const auto sample = [&] {
+    return greedy_sample_on_gpu(*compute.gpu(), c.points.view(), {}, c.options, compute);
+  };
+  const GreedyResult expected = sample();  // and all kernels are loaded
+  std::vector<GpuBuffer> taken;
+  GpuBuffer spare(*compute.gpu(), std::size_t{256} << 20);
+  for (std::size_t size = std::size_t{1} << 36; size >= (std::size_t{1} << 20);) {
+    try {
+      taken.emplace_back(*compute.gpu(), size);
+    } catch (const GpuMemoryError&) {
+      size /= 2;
+    }
+  }
+  spare = GpuBuffer();
+  try {
+    EXPECT_EQ(difference(sample(), expected), "");
+  } catch (const Error& error) {
+    ADD_FAILURE() << error.what();
+  }
+}
+
 // ---------------------------------------------------------------- errors
 
-std::string error_of(const Case& c, bool there) {
+std::string error_of(const Case& c, bool there, std::size_t resident = 0) {
+  GpuGreedyLimits limits;
+  limits.resident = resident;
   try {
     if (there) {
-      on_gpu(c, {});
+      on_gpu(c, limits);
     } else {
       greedy_sample(c.points.view(), c.base.view(), c.options, processor());
     }
@@ -341,6 +400,7 @@ TEST(GpuGreedyErrors, AreTheProcessors) {
     }
     const std::string expected = error_of(c, false);
     EXPECT_EQ(error_of(c, true), expected) << "seed " << seed;
+    EXPECT_EQ(error_of(c, true, 1), expected) << "seed " << seed << ", in parts";
   }
 }
 
@@ -359,12 +419,13 @@ TEST(GpuGreedyErrors, ValuesAtTheLimitAreTheProcessors) {
 // ---------------------------------------------------------------- progress
 
 TEST(GpuGreedyProgress, RisesToOneAndCancels) {
-  for (std::size_t seed = 0; seed < naive::cases(12); ++seed) {
+  for (std::size_t seed = 0; seed < naive::cases(24); ++seed) {
     Dice dice(seed + 6000000);
     Case c = random_case(seed, dice.pick<std::size_t>({1, 60, 3000}), 64, dice);
     c.options.count = dice.between(1, 50);
     GpuGreedyLimits limits;
     limits.survivors = 20;
+    limits.resident = seed % 2;  // in parts
     std::vector<double> values;
     c.options.progress = [&](double done) {
       values.push_back(done);
