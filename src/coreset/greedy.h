@@ -9,6 +9,11 @@
 
 namespace contcore {
 
+/// Throws what is said against input before it is looked at; `rows`: of all points, which may be
+/// more than these.
+void check_greedy(VectorView points, std::size_t rows, VectorView base,
+                  const GreedyOptions& options);
+
 struct GreedyTuning {
   /// The sketch's width; nothing: chosen by size and memory limit; 0: no sketch.
   std::optional<std::size_t> width;

@@ -49,10 +49,12 @@ std::size_t farthest_from_mean(const GreedyState& state, const std::vector<float
   return best;
 }
 
-void bound_by_triangle(GreedyState& state, std::size_t first) {
-  const double away = std::sqrt(static_cast<double>(squared_norm(state, first)));
+void bound_by_triangle(GreedyState& state, std::size_t c) {
+  const double away = std::sqrt(
+      static_cast<double>(state.sketch.tail(state.centres.sketch_of(c)).squared_distance));
   for (std::size_t i = 0; i < state.points.rows; ++i) {
-    if (i != first) state.bound[i] = upper_bound(state, away, squared_norm(state, i));
+    if (state.bound[i] != kPicked)
+      state.bound[i] = upper_bound(state, away, squared_norm(state, i));
   }
 }
 

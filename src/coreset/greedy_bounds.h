@@ -13,8 +13,8 @@ namespace contcore {
 /// sketch's centre are measured.
 std::size_t farthest_from_mean(const GreedyState& state, const std::vector<float>& mean);
 
-/// Bounds all points by their distances, and that of the point `first`, to the sketch's centre.
-void bound_by_triangle(GreedyState& state, std::size_t first);
+/// Bounds all points by their distances, and that of the only centre c, to the sketch's centre.
+void bound_by_triangle(GreedyState& state, std::size_t c);
 
 /// Lowers the bounds of all points to what the sketch says of their distance to centre c. The
 /// sketch must have a width.

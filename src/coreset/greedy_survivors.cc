@@ -14,9 +14,7 @@ constexpr std::uint32_t kAlive = std::numeric_limits<std::uint32_t>::max();
 
 bool SurvivorSampler::sample(const std::vector<std::uint32_t>& survivors, float threshold,
                              std::size_t count, bool dense, const std::function<void()>& report) {
-  survivors_ = &survivors;
-  dense_ = dense;
-  fill_slots();
+  begin(survivors, dense);
   bool finished = false;
   while (true) {
     const std::size_t slot = farthest_slot();
@@ -29,11 +27,37 @@ bool SurvivorSampler::sample(const std::vector<std::uint32_t>& survivors, float 
     state_.pick(survivors[slot], value_[slot]);
     value_[slot] = kPicked;
     gate_[slot] = StepSketch::kShut;
-    compare_newest(threshold);
+    compare(state_.centres.size() - 1, threshold);
     if (state_.result.picks.size() % 256 == 0) report();
   }
   store_slots();
   return finished;
+}
+
+void SurvivorSampler::begin(const std::vector<std::uint32_t>& survivors, bool dense) {
+  survivors_ = &survivors;
+  dense_ = dense;
+  fill_slots();
+}
+
+void SurvivorSampler::keys(float threshold, std::uint64_t first, std::vector<Key>& out) const {
+  out.clear();
+  for (std::size_t s = 0; s < survivors_->size(); ++s) {
+    if (value_[s] >= threshold) out.push_back({value_[s], first + (*survivors_)[s]});
+  }
+}
+
+void SurvivorSampler::picked(std::uint32_t point) {
+  const auto at = std::lower_bound(survivors_->begin(), survivors_->end(), point);
+  const auto slot = static_cast<std::size_t>(at - survivors_->begin());
+  value_[slot] = kPicked;
+  gate_[slot] = StepSketch::kShut;
+}
+
+void SurvivorSampler::set_gates() {
+  for (std::size_t s = 0; s < survivors_->size() && state_.sketch.width() > 0; ++s) {
+    if (value_[s] >= 0) set_gate(s);
+  }
 }
 
 void SurvivorSampler::store_slots() {
@@ -87,9 +111,7 @@ std::size_t SurvivorSampler::farthest_slot() const {
   return static_cast<std::size_t>(slot);
 }
 
-// Compares the newest centre with every survivor that still matters.
-void SurvivorSampler::compare_newest(float threshold) {
-  const std::size_t c = state_.centres.size() - 1;
+void SurvivorSampler::compare(std::size_t c, float threshold) {
   PairCounts& counts = state_.workers[0].counts;
   scan_tiles(c, threshold, counts);
   if (!dense_) counts.passed += near_.size();
@@ -106,7 +128,7 @@ void SurvivorSampler::scan_tiles(std::size_t c, float threshold, PairCounts& cou
     if (tile_seen_[t] != kAlive) continue;
     refresh_tile(t);
     if (tile_max_[t] < threshold) {
-      tile_seen_[t] = static_cast<std::uint32_t>(c);  // the newest is not seen any more
+      tile_seen_[t] = static_cast<std::uint32_t>(c);  // this one is not seen any more
       continue;
     }
     std::uint64_t bits = ~std::uint64_t{0};

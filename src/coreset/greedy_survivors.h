@@ -25,12 +25,32 @@ class SurvivorSampler {
   bool sample(const std::vector<std::uint32_t>& survivors, float threshold, std::size_t count,
               bool dense, const std::function<void()>& report);
 
+  // The same step by step, for whoever picks from the survivors of several ranks.
+
+  /// A point and its distance: the farthest first, of equally far ones the lowest id.
+  struct Key {
+    float value = 0;
+    std::uint64_t id = 0;
+    bool comes_before(const Key& other) const {
+      return value != other.value ? value > other.value : id < other.id;
+    }
+  };
+  void begin(const std::vector<std::uint32_t>& survivors, bool dense);
+  /// The keys of survivors of at least the threshold, in no order; ids count from `first`.
+  void keys(float threshold, std::uint64_t first, std::vector<Key>& out) const;
+  /// A survivor was picked, by its index among all points.
+  void picked(std::uint32_t point);
+  /// Compares a new centre with every survivor that is not below the threshold.
+  void compare(std::size_t centre, float threshold);
+  /// To be called where the sketch's error has grown.
+  void set_gates();
+  void end() { store_slots(); }
+
  private:
   void fill_slots();
   void store_slots();
   void refresh_tile(std::size_t t);
   std::size_t farthest_slot() const;
-  void compare_newest(float threshold);
   void scan_tiles(std::size_t c, float threshold, PairCounts& counts);
   void set_gate(std::size_t slot);
   void measure_near(std::size_t c);

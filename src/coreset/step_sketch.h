@@ -55,6 +55,9 @@ class StepSketch {
   Vectors embed(VectorView vectors, const std::string& name, Compute& compute,
                 std::vector<float>* mean = nullptr, const Progress& progress = {});
 
+  /// The largest E so far: gates that were computed before it grew claim too much.
+  double error() const { return error_; }
+
   /// The two halves of the test: k_a·k_b + half_norm(b) < gate(a, reach(best)) certifies that the
   /// canonical squared distance of a and b is at least `best`.
   static constexpr std::int32_t kOpen = -(1 << 30);  ///< a gate that keeps all

@@ -1,0 +1,50 @@
+// Several processes that work on one thing together: ranks, as MPI calls them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace contcore {
+
+/// What this rank has said to the others and heard from them.
+struct RankTraffic {
+  std::uint64_t exchanges = 0;
+  std::uint64_t sent = 0;      ///< bytes it had to say, each of which went to all others
+  std::uint64_t received = 0;  ///< bytes that the others said
+};
+
+/// The ranks from the view of one of them. What is said here to be of all ranks must be called by
+/// all of them, in the same order: whoever does not come is waited for. Not to be used by two
+/// threads at once.
+class Ranks {
+ public:
+  using Bytes = std::vector<std::uint8_t>;
+
+  virtual ~Ranks() = default;
+
+  /// This rank's number, from 0.
+  virtual std::size_t rank() const = 0;
+  virtual std::size_t size() const = 0;
+
+  /// Of all ranks: what each has to say, in order of rank, is told to all.
+  std::vector<Bytes> all_gather(std::span<const std::uint8_t> mine) {
+    std::vector<Bytes> said = exchange(mine);
+    ++traffic_.exchanges;
+    traffic_.sent += mine.size();
+    for (const Bytes& bytes : said) traffic_.received += bytes.size();
+    traffic_.received -= mine.size();
+    return said;
+  }
+
+  const RankTraffic& traffic() const { return traffic_; }
+
+ protected:
+  virtual std::vector<Bytes> exchange(std::span<const std::uint8_t> mine) = 0;
+
+ private:
+  RankTraffic traffic_;
+};
+
+}  // namespace contcore
