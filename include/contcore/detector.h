@@ -17,6 +17,7 @@
 #include "contcore/image_source.h"
 #include "contcore/memory.h"
 #include "contcore/progress.h"
+#include "contcore/ranks.h"
 #include "contcore/review.h"
 #include "contcore/score.h"
 #include "contcore/verdict.h"
@@ -53,6 +54,10 @@ struct LearnOptions {
   std::function<void(const Review&)> reviewed;
   std::size_t memory_limit = 0;  ///< bytes for everything; 0: half of what the machine has
   Progress progress;
+  /// Processes that learn together, each a part of the images, which all of them name: all call
+  /// learn() with the same options, on the same memory, and have the same afterwards, which is what
+  /// one alone would have. One of them writes it. Not online. None: this process alone.
+  Ranks* ranks = nullptr;
 };
 
 struct LearnReport {

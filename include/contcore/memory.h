@@ -13,6 +13,7 @@
 
 #include "contcore/compute.h"
 #include "contcore/progress.h"
+#include "contcore/ranks.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
@@ -183,6 +184,11 @@ class Memory {
   /// be told from others (norms above 1e18) or of another dimension or kind, and as check_task();
   /// kCancelled; std::bad_alloc.
   void learn(VectorView features, const LearnHow& how, Compute& compute);
+
+  /// The same, to the last bit, of features that several ranks have, one after the other in order
+  /// of rank: these are this rank's, perhaps none. Of all ranks, on which the memory is the same
+  /// before and afterwards.
+  void learn(VectorView features, const LearnHow& how, Compute& compute, Ranks& ranks);
 
   /// The same, to the last bit, for a few features at a time (an image) and fast: the work that the
   /// last update left is kept and only brought up to date. One search for each feature (share), or

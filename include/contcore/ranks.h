@@ -6,7 +6,15 @@
 #include <span>
 #include <vector>
 
+#include "contcore/error.h"
+
 namespace contcore {
+
+/// An error that all ranks throw: each of them is where the others are.
+class RanksError : public Error {
+ public:
+  using Error::Error;
+};
 
 /// What this rank has said to the others and heard from them.
 struct RankTraffic {

@@ -126,7 +126,7 @@ class RankSampler {
               points.here) {}
 
   PickedPoints run() {
-    do_on_all(ranks_, [&] { prepare(); });
+    do_on_all(&ranks_, [&] { prepare(); });
     if (state_.base.rows == 0) pick_first();
     while (!finished_) {
       round_.sweep();
@@ -281,7 +281,7 @@ class RankSampler {
       all.push_back(Survey::unpacked(said));
       stop |= all.back().stop != 0;
     }
-    if (stop) throw Error(Error::Kind::kCancelled, "stopped");
+    if (stop) throw RanksError(Error::Kind::kCancelled, "stopped");
     return all;
   }
 

@@ -30,10 +30,11 @@ Points::Points(VectorView part, Ranks& with) : here(part), ranks(&with) {
     if (theirs.rows == 0) continue;
     if (!kind) kind = theirs;
     if (theirs.cols != kind->cols || theirs.scalar != kind->scalar) {
-      throw Error(Error::Kind::kInput,
-                  fmt::format("rank {} has vectors of another kind or dimension than the ranks "
-                              "before it",
-                              r));
+      throw RanksError(
+          Error::Kind::kInput,
+          fmt::format("rank {} has vectors of another kind or dimension than the ranks "
+                      "before it",
+                      r));
     }
   }
   if (here.rows == 0 && kind)
@@ -49,7 +50,8 @@ PickedPoints pick_points(const Points& points, VectorView base, const GreedyOpti
   return picked;
 }
 
-void do_on_all(Ranks& ranks, const std::function<void()>& work) {
+void do_on_all(Ranks* ranks, const std::function<void()>& work) {
+  if (ranks == nullptr) return work();
   Packer mine;
   try {
     work();
@@ -60,11 +62,11 @@ void do_on_all(Ranks& ranks, const std::function<void()>& work) {
     mine.put(Error::Kind::kInput);
     mine.put_text("not enough memory");
   }
-  for (const Ranks::Bytes& said : ranks.all_gather(mine.bytes())) {
+  for (const Ranks::Bytes& said : ranks->all_gather(mine.bytes())) {
     if (said.empty()) continue;
     Unpacker from(said);
     const auto kind = from.get<Error::Kind>();
-    throw Error(kind, from.get_text());
+    throw RanksError(kind, from.get_text());
   }
 }
 

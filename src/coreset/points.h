@@ -36,7 +36,7 @@ PickedPoints pick_points(const Points& points, VectorView base, const GreedyOpti
                          Compute& compute);
 
 /// Does the work, which says nothing to other ranks, and throws the first rank's error on all of
-/// them. Of all ranks.
-void do_on_all(Ranks& ranks, const std::function<void()>& work);
+/// them, as a RanksError. Of all ranks; without ranks it is just done.
+void do_on_all(Ranks* ranks, const std::function<void()>& work);
 
 }  // namespace contcore

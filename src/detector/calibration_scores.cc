@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "contcore/nearest.h"
 #include "device/one_each.h"
 #include "device/or_processor.h"
+#include "device/packing.h"
 #include "memory/calibration.h"
 #include "memory/consolidate.h"
 #include "memory/contents.h"
@@ -133,13 +135,14 @@ std::shared_ptr<const Suspects> suspects_of(VectorView patches, std::span<const 
   return suspects;
 }
 
-// Every stride-th row and column of the patches of some images. Each image begins at another place,
-// so that products that always lie alike are seen everywhere.
+// Every stride-th row and column of the patches of some images, of those that are here. Each image
+// begins at another place, so that products that always lie alike are seen everywhere.
 std::vector<std::size_t> sparse_rows(const TrainingSet& set, const std::vector<std::size_t>& images,
                                      std::size_t stride) {
   std::vector<std::size_t> rows;
   for (const std::size_t i : images) {
-    const PatchGrid& grid = set.images[i].grid;
+    if (!set.is_here(i)) continue;
+    const PatchGrid& grid = set.grid(i);
     for (std::size_t y = i % std::min(stride, grid.rows); y < grid.rows; y += stride) {
       for (std::size_t x = i / stride % std::min(stride, grid.columns); x < grid.columns;
            x += stride) {
@@ -150,11 +153,14 @@ std::vector<std::size_t> sparse_rows(const TrainingSet& set, const std::vector<s
   return rows;
 }
 
+// The same on all ranks, for which the first one's memory is asked.
 std::size_t stride_for(const TrainingSet& set, const LearnHow& how) {
-  const std::size_t room = how.memory_limit != 0 ? how.memory_limit / 4 : machine_memory() / 8;
+  const std::size_t mine = how.memory_limit != 0 ? how.memory_limit / 4 : machine_memory() / 8;
+  const std::size_t room = all_of<std::size_t>(set.ranks(), {mine}).front();
+  const Points& all = set.features;
   std::size_t stride = how.p > kSparse ? 1 : how.p > kVerySparse ? 2 : 3;
-  while (stride > 1 && set.features.rows / (stride * stride) < kManyPatches) --stride;
-  while (set.features.bytes() / (stride * stride) > room) ++stride;
+  while (stride > 1 && all.rows / (stride * stride) < kManyPatches) --stride;
+  while (all.rows * all.here.cols * bytes_of(all.here.scalar) / (stride * stride) > room) ++stride;
   return stride;
 }
 
@@ -178,22 +184,24 @@ std::vector<std::size_t> to_score(const std::vector<std::uint64_t>& hashes) {
 
 // A greedy sample of some images' patches, from fewer of them where memory is tight. Nothing where
 // it is too tight for any: the task is then learned without these scores.
-std::optional<GreedyResult> fold_sample(const TrainingSet& set,
+std::optional<PickedPoints> fold_sample(const TrainingSet& set,
                                         const std::vector<std::size_t>& images,
                                         const Memory::Base& base, std::size_t vectors,
-                                        const LearnHow& how, Compute& compute, Vectors& points) {
+                                        const LearnHow& how, Compute& compute) {
   const std::size_t first = stride_for(set, how);
   for (std::size_t stride = first; stride < first + kMostStrides; ++stride) {
-    points = gather(set.features, sparse_rows(set, images, stride));
+    const Vectors rows = gather(set.features.here, sparse_rows(set, images, stride));
+    const Points points =
+        set.ranks() != nullptr ? Points(rows.view(), *set.ranks()) : Points(rows.view());
     GreedyOptions options;
     // As many as all images give: they stand a little less densely here.
     options.count = std::clamp<std::size_t>(vectors, 1, picks_of(how.p, set.features.rows));
-    options.memory_limit = how.memory_limit - std::min(how.memory_limit / 2, points.view().bytes());
+    options.memory_limit = how.memory_limit - std::min(how.memory_limit / 2, rows.view().bytes());
     options.points_name = fmt::format("task '{}'", how.task);
     options.base_name = "memory";
     options.progress = how.progress;
     try {
-      return greedy_sample(points.view(), base.vectors.view(), options, compute);
+      return pick_points(points, base.vectors.view(), options, compute);
     } catch (const Error& error) {
       if (error.kind() != Error::Kind::kInput) throw;
     }
@@ -210,21 +218,19 @@ struct FoldMemory {
 FoldMemory fold_memory(const Memory& memory, const TrainingSet& set,
                        const std::vector<std::size_t>& images, const Memory::Base& base,
                        std::size_t vectors, const LearnHow& how, Compute& compute) {
-  GreedyResult sampled;
-  Vectors points(0, set.features.cols);
+  PickedPoints sampled;
   if (!images.empty()) {
-    auto made = fold_sample(set, images, base, vectors, how, compute, points);
+    auto made = fold_sample(set, images, base, vectors, how, compute);
     if (!made) return {};
     sampled = std::move(*made);
   }
   const std::size_t known = base.radii.size();
-  const std::size_t all = known + sampled.picks.size();
+  const std::size_t all = known + sampled.vectors.rows();
   const auto row_of = [&](std::size_t i) {
-    return i < known ? base.vectors.view().part(i, 1)
-                     : points.view().part(static_cast<std::size_t>(sampled.picks[i - known]), 1);
+    return i < known ? base.vectors.view().part(i, 1) : sampled.vectors.view().part(i - known, 1);
   };
   const auto gathered = [&](const std::vector<std::uint32_t>& order) {
-    Vectors result(order.size(), set.features.cols, memory.scalar());
+    Vectors result(order.size(), memory.dimension(), memory.scalar());
     for (std::size_t i = 0; i < order.size(); ++i) result.set_rows(i, row_of(order[i]));
     return result;
   };
@@ -232,13 +238,14 @@ FoldMemory fold_memory(const Memory& memory, const TrainingSet& set,
   std::iota(order.begin(), order.end(), 0U);
   const bool shares = memory.consolidation().rule == Consolidate::Rule::kShare;
   if (!shares && all > memory.capacity()) {
-    order = consolidate(gathered(order).view(), memory.capacity(), memory.consolidation().q, 0,
-                        compute, {})
-                .kept;
+    const double q = memory.consolidation().q;
+    order = or_processor(compute, [&](Compute& with) {
+      return consolidate(gathered(order).view(), memory.capacity(), q, 0, with, {}).kept;
+    });
   }
   const auto is_own = [&](std::uint32_t i) { return i >= known || base.own[i]; };
   const auto radius = [&](std::uint32_t i) {
-    return i < known ? base.radii[i] : sampled.radii[i - known];
+    return i < known ? base.radii[i] : sampled.greedy.radii[i - known];
   };
   const auto others = std::stable_partition(order.begin(), order.end(), is_own);
   std::stable_sort(order.begin(), others,
@@ -248,33 +255,129 @@ FoldMemory fold_memory(const Memory& memory, const TrainingSet& set,
           static_cast<std::size_t>(std::count_if(order.begin(), order.end(), is_own))};
 }
 
-// What tells the images from each other and from others (ImageScores::image).
+// What tells all images from each other and from others (ImageScores::image).
 std::vector<std::uint64_t> hashes_of(const TrainingSet& set, Compute& compute) {
-  std::vector<std::uint64_t> hashes(set.images.size());
-  compute.threads().run(hashes.size(),
-                        [&](std::size_t i, std::size_t) { hashes[i] = hash_of(set.image(i)); });
-  return hashes;
+  std::vector<std::uint64_t> here(set.images.size());
+  compute.threads().run(here.size(), [&](std::size_t i, std::size_t) {
+    here[i] = hash_of(set.image(set.first + i));
+  });
+  return all_of(set.ranks(), std::move(here));
 }
 
-FoldScores scores_of_folds(const Memory& memory, const TrainingSet& set, const LearnHow& how,
-                           Compute& compute) {
+// An image's number among the chosen, and what it scored.
+using Scored = std::pair<std::size_t, ImageScores>;
+
+Ranks::Bytes packed(const std::vector<Scored>& scores) {
+  Packer packer;
+  packer.put(scores.size());
+  for (const auto& [k, image] : scores) {
+    packer.put(k);
+    packer.put(image.vectors);
+    packer.put_all(image.scores);
+    packer.put(image.image);
+    packer.put(image.suspects->patches.rows());
+    packer.put_rows(image.suspects->patches.view());
+    packer.put_all(image.suspects->distances);
+    packer.put_all(image.suspects->values);
+    packer.put_all(image.mean);
+  }
+  return packer.bytes();
+}
+
+std::vector<Scored> unpacked(const Ranks::Bytes& bytes, const Memory& memory) {
+  Unpacker from(bytes);
+  std::vector<Scored> scores(from.get<std::size_t>());
+  for (auto& [k, image] : scores) {
+    k = from.get<std::size_t>();
+    image.vectors = from.get<std::size_t>();
+    image.scores = from.get_all<float>();
+    image.image = from.get<std::uint64_t>();
+    auto suspects = std::make_shared<Suspects>();
+    const auto rows = from.get<std::size_t>();
+    suspects->patches = Vectors(rows, memory.dimension(), memory.scalar());
+    from.get_rows(suspects->patches, 0, rows);
+    suspects->distances = from.get_all<float>();
+    suspects->values = from.get_all<float>();
+    image.suspects = std::move(suspects);
+    image.mean = from.get_all<float>();
+  }
+  return scores;
+}
+
+// Those of all ranks, in order of their numbers.
+std::vector<Scored> all_scored(std::vector<Scored> mine, const TrainingSet& set,
+                               const Memory& memory) {
+  if (set.ranks() != nullptr) {
+    const std::vector<Ranks::Bytes> said = set.ranks()->all_gather(packed(mine));
+    mine.clear();
+    for (const Ranks::Bytes& bytes : said) {
+      for (Scored& scored : unpacked(bytes, memory)) mine.push_back(std::move(scored));
+    }
+  }
+  std::sort(mine.begin(), mine.end(),
+            [](const Scored& a, const Scored& b) { return a.first < b.first; });
+  return mine;
+}
+
+// What images score by the memory of a fold.
+class FoldScorer {
+ public:
+  FoldScorer(const FoldMemory& made, const TrainingSet& set, Score score, Compute& compute)
+      : all_(made.vectors.view()),
+        set_(set),
+        score_(score),
+        sizes_(level_sizes(made.own)),
+        rows_(all_.rows),
+        own_(made.own),
+        index_(all_, compute) {
+    std::iota(rows_.begin(), rows_.end(), 0U);
+  }
+
+  ImageScores of(std::size_t image, std::uint64_t hash, Compute& compute) const {
+    const VectorView patches = set_.image(image);
+    const PatchGrid& grid = set_.grid(image);
+    const std::span<const std::uint32_t> rows(rows_);
+    std::vector<float> distances = index_.search(patches, 1, compute, "patches").distances;
+    const auto thinned = [&](const std::vector<std::uint32_t>& places) {
+      return thinned_distances(gather(patches, places).view(), all_, rows.first(own_), sizes_,
+                               rows.subspan(own_), compute);
+    };
+    auto suspects = suspects_of(patches, distances, grid, score_);
+    return {own_, level_scores(std::move(distances), grid, score_, kFarthest, kSpread, thinned),
+            hash, std::move(suspects), mean_of_patches(patches)};
+  }
+
+ private:
+  VectorView all_;
+  const TrainingSet& set_;
+  Score score_;
+  std::vector<std::size_t> sizes_;
+  std::vector<std::uint32_t> rows_;
+  std::size_t own_;
+  NearestIndex index_;
+};
+
+}  // namespace
+
+FoldScores fold_scores(const Memory& memory, const TrainingSet& set, const LearnHow& how,
+                       Compute& compute) {
   const std::vector<std::uint64_t> hashes = hashes_of(set, compute);
   const std::vector<std::size_t> chosen = to_score(hashes);
   const std::size_t folds = std::min(kFolds, chosen.size());
   const Score score = score_of(memory.source);
   const Memory::Base base = memory.base_of(how.task);
   const std::size_t vectors = memory.vectors_after(how.task, picks_of(how.p, set.features.rows));
-  std::vector<ImageScores> result(chosen.size());
+  std::vector<Scored> result;  // of images that are here
   for (std::size_t fold = 0; fold < folds; ++fold) {
-    std::vector<std::size_t> scored;  // numbers among the chosen
+    std::vector<Scored> scored;  // of those that are here
     std::vector<std::uint64_t> left_out;
     for (std::size_t k = fold; k < chosen.size(); k += folds) {
       // One that was learned would score too little; it keeps its score, if it has one.
       if (!memory.is_new(how.task, hashes[chosen[k]])) continue;
-      scored.push_back(k);
+      if (set.is_here(chosen[k])) scored.emplace_back(k, ImageScores{});
       left_out.push_back(hashes[chosen[k]]);
     }
-    if (scored.empty()) continue;
+    if (left_out.empty()) continue;
     std::vector<std::size_t> others;
     for (std::size_t i = 0; i < hashes.size(); ++i) {
       if (!is_in(left_out, hashes[i])) others.push_back(i);
@@ -286,78 +389,48 @@ FoldScores scores_of_folds(const Memory& memory, const TrainingSet& set, const L
     sampling.progress = part_of(progress, 0.0, 0.5);
     const FoldMemory made = fold_memory(memory, set, others, base, vectors, sampling, compute);
     if (made.own == 0) continue;
-    const VectorView all = made.vectors.view();
-    const NearestIndex index(all, compute);
-    const std::vector<std::size_t> sizes = level_sizes(made.own);
-    std::vector<std::uint32_t> rows(all.rows);
-    std::iota(rows.begin(), rows.end(), 0U);
-    const std::span<const std::uint32_t> own(rows.data(), made.own);
-    const std::span<const std::uint32_t> always(rows.data() + made.own, rows.size() - made.own);
-    OneEach alone(compute);
-    compute.threads().run(scored.size(), [&](std::size_t i, std::size_t worker) {
-      if (worker == 0) {
-        report(part_of(progress, 0.5, 1.0),
-               static_cast<double>(i) / static_cast<double>(scored.size()));
-      }
-      Compute& one = alone[worker];
-      const std::size_t at = chosen[scored[i]];
-      const VectorView patches = set.image(at);
-      std::vector<float> distances = index.search(patches, 1, one, "patches").distances;
-      const auto thinned = [&](const std::vector<std::uint32_t>& places) {
-        return thinned_distances(gather(patches, places).view(), all, own, sizes, always, one);
-      };
-      auto suspects = suspects_of(patches, distances, set.images[at].grid, score);
-      result[scored[i]] = {made.own,
-                           level_scores(std::move(distances), set.images[at].grid, score, kFarthest,
-                                        kSpread, thinned),
-                           hashes[at], std::move(suspects), mean_of_patches(patches)};
+    or_processor(compute, [&](Compute& with) {
+      const FoldScorer scorer(made, set, score, with);
+      OneEach alone(with);
+      with.threads().run(scored.size(), [&](std::size_t i, std::size_t worker) {
+        if (worker == 0) report(part_of(progress, 0.5, 1.0), part_done(i, scored.size()));
+        const std::size_t at = chosen[scored[i].first];
+        scored[i].second = scorer.of(at, hashes[at], alone[worker]);
+      });
     });
+    std::move(scored.begin(), scored.end(), std::back_inserter(result));
   }
-  FoldScores scored{hashes, {}, {}};
-  for (std::size_t k = 0; k < chosen.size(); ++k) {
-    if (result[k].scores.empty()) continue;
-    scored.images.push_back(chosen[k]);
-    scored.scores.push_back(std::move(result[k]));
+  FoldScores result_of_all{hashes, {}, {}};
+  for (auto& [k, scores] : all_scored(std::move(result), set, memory)) {
+    result_of_all.images.push_back(chosen[k]);
+    result_of_all.scores.push_back(std::move(scores));
   }
-  return scored;
-}
-
-std::vector<float> scores_by_folds(const Memory& memory, const TrainingSet& set,
-                                   const FoldScores& folds, const std::vector<std::size_t>& images,
-                                   const LearnHow& how, Compute& compute) {
-  if (images.empty()) return {};
-  const std::size_t vectors = memory.vectors_after(how.task, picks_of(how.p, set.features.rows));
-  const FoldMemory made =
-      fold_memory(memory, set, folds.images, memory.base_of(how.task), vectors, how, compute);
-  if (made.own == 0) return {};
-  const NearestIndex index(made.vectors.view(), compute);
-  const Score score = score_of(memory.source);
-  std::vector<float> scores(images.size());
-  OneEach alone(compute);
-  compute.threads().run(images.size(), [&](std::size_t i, std::size_t worker) {
-    if (worker == 0) {
-      report(how.progress, static_cast<double>(i) / static_cast<double>(images.size()));
-    }
-    const auto found = index.search(set.image(images[i]), 1, alone[worker], "patches");
-    scores[i] = image_score(found.distances, set.images[images[i]].grid, score);
-  });
-  return scores;
-}
-
-}  // namespace
-
-FoldScores fold_scores(const Memory& memory, const TrainingSet& set, const LearnHow& how,
-                       Compute& compute) {
-  return or_processor(compute,
-                      [&](Compute& with) { return scores_of_folds(memory, set, how, with); });
+  return result_of_all;
 }
 
 std::vector<float> scores_by_others(const Memory& memory, const TrainingSet& set,
                                     const FoldScores& folds, const std::vector<std::size_t>& images,
                                     const LearnHow& how, Compute& compute) {
-  return or_processor(compute, [&](Compute& with) {
-    return scores_by_folds(memory, set, folds, images, how, with);
+  if (images.empty()) return {};
+  const std::size_t vectors = memory.vectors_after(how.task, picks_of(how.p, set.features.rows));
+  const FoldMemory made =
+      fold_memory(memory, set, folds.images, memory.base_of(how.task), vectors, how, compute);
+  if (made.own == 0) return {};
+  std::vector<std::size_t> here;
+  std::copy_if(images.begin(), images.end(), std::back_inserter(here),
+               [&](std::size_t i) { return set.is_here(i); });
+  const Score score = score_of(memory.source);
+  std::vector<float> scores(here.size());
+  or_processor(compute, [&](Compute& with) {
+    const NearestIndex index(made.vectors.view(), with);
+    OneEach alone(with);
+    with.threads().run(here.size(), [&](std::size_t i, std::size_t worker) {
+      if (worker == 0) report(how.progress, part_done(i, here.size()));
+      const auto found = index.search(set.image(here[i]), 1, alone[worker], "patches");
+      scores[i] = image_score(found.distances, set.grid(here[i]), score);
+    });
   });
+  return all_of(set.ranks(), std::move(scores));
 }
 
 ImageScores next_scores(const Memory& memory, const Patches& patches, const std::string& task,

@@ -23,12 +23,12 @@ struct FoldScores {
 /// coreset that the others without its fold give, on what the memory has of the task; and by the
 /// first vectors of that coreset's order, which are its coresets of smaller sizes. At most a
 /// hundred images are scored, evenly chosen. None of a first image alone. Throws as Memory::learn
-/// does; the memory is not changed.
+/// does; the memory is not changed. Of all ranks, where the set has any, with the same result.
 FoldScores fold_scores(const Memory& memory, const TrainingSet& set, const LearnHow& how,
                        Compute& compute);
 
 /// Of some of the other images, by the coreset that those of the folds give: not for calibrating,
-/// since it has fewer. None of those where memory is too tight.
+/// since it has fewer. None of those where memory is too tight. Of all ranks, as above.
 std::vector<float> scores_by_others(const Memory& memory, const TrainingSet& set,
                                     const FoldScores& folds, const std::vector<std::size_t>& images,
                                     const LearnHow& how, Compute& compute);

@@ -18,6 +18,7 @@
 #include "contcore/embedding.h"
 #include "contcore/error.h"
 #include "coreset/greedy_budget.h"
+#include "coreset/points.h"
 #include "detector/calibration_scores.h"
 #include "detector/extract_images.h"
 #include "detector/in_order.h"
@@ -26,6 +27,7 @@
 #include "detector/relearn.h"
 #include "detector/reviewing.h"
 #include "device/one_each.h"
+#include "device/packing.h"
 #include "memory/calibration.h"
 #include "memory/contents.h"
 #include "memory/history.h"
@@ -84,6 +86,69 @@ void check_limit(const Memory& memory, VectorView features, const LearnHow& how,
                           "{} MiB suffice, as may fewer images at a time",
                           how.task, static_cast<double>(limit) / (1 << 20), features.rows,
                           (kLeastPart * needed >> 20) + 1));
+}
+
+// Some images, by their numbers: those of one rank.
+struct RankPart {
+  std::size_t first;
+  std::size_t end;
+  std::size_t count() const { return end - first; }
+};
+
+RankPart part_of_rank(std::size_t images, const Ranks* ranks) {
+  if (ranks == nullptr) return {0, images};
+  const std::size_t n = ranks->size();
+  return {images * ranks->rank() / n, images * (ranks->rank() + 1) / n};
+}
+
+// What is known of an image that was extracted, by its number.
+struct SeenImage {
+  std::size_t number;
+  std::size_t patches;
+  std::uint64_t hash;
+  ImageLook look;
+};
+
+// How many of them are different.
+std::size_t different(const std::vector<SeenImage>& images) {
+  std::unordered_set<std::uint64_t> hashes;
+  for (const SeenImage& image : images) hashes.insert(image.hash);
+  return hashes.size();
+}
+
+std::vector<SkippedImage> skipped_by_all(Ranks* ranks, std::vector<SkippedImage> mine) {
+  if (ranks == nullptr) return mine;
+  Packer packer;
+  packer.put(mine.size());
+  for (const SkippedImage& image : mine) {
+    packer.put_text(image.file);
+    packer.put_text(image.reason);
+  }
+  std::vector<SkippedImage> all;
+  for (const Ranks::Bytes& said : ranks->all_gather(packer.bytes())) {
+    Unpacker from(said);
+    for (auto n = from.get<std::size_t>(); n > 0; --n) {
+      std::string file = from.get_text();
+      all.push_back({std::move(file), from.get_text()});
+    }
+  }
+  return all;
+}
+
+// The images that other ranks extracted, behind those of this one. Nothing is kept where one of
+// them cannot be read here.
+void keep_others(std::unique_ptr<LessonImagesWriter>& kept, const ImageList& images,
+                 const std::vector<SeenImage>& seen, const RankPart& mine) {
+  try {
+    for (const SeenImage& image : seen) {
+      if (image.number < mine.end) continue;
+      if (!kept || kept->is_too_large()) return;
+      kept->append(images.bytes(image.number));
+    }
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kInput) throw;
+    kept.reset();
+  }
 }
 
 void refuse_remarks(const std::string& task, const Review& review) {
@@ -338,7 +403,15 @@ LearnReport Detector::learn_images(const ImageList& images, const LearnOptions& 
     throw Error(Error::Kind::kUsage, "a task needs a name; give it one, such as bottle");
   }
   Memory& memory = state_->memory;
-  memory.check_task(options.task);  // before the images are looked at, which may take long
+  Ranks* const ranks = options.ranks;
+  do_on_all(ranks, [&] {
+    memory.check_task(options.task);  // before the images are looked at, which may take long
+    if (ranks != nullptr && options.online) {
+      throw Error(Error::Kind::kUsage,
+                  "online, one image is learned after the other, which several processes cannot "
+                  "share; learn online with one, or all images at once");
+    }
+  });
   const std::size_t limit = options.memory_limit != 0 ? options.memory_limit : machine_memory() / 2;
   LearnReport report;
   LearnHow how;
@@ -350,10 +423,16 @@ LearnReport Detector::learn_images(const ImageList& images, const LearnOptions& 
 
   TrainingSetBuilder set(memory.dimension(), limit / 2);
   Clock::time_point start = Clock::now();
-  const Progress extracting = part_of(options.progress, 0.0, options.online ? 1.0 : kExtractShare);
-  std::unordered_set<std::uint64_t> hashes;
-  std::vector<std::size_t> numbers;  // of the set's images among all
-  std::vector<ImageLook> looks;
+  Progress extracting = part_of(options.progress, 0.0, options.online ? 1.0 : kExtractShare);
+  const RankPart mine = part_of_rank(images.count(), ranks);
+  if (ranks != nullptr && extracting) {
+    extracting = [whole = extracting, all = static_cast<double>(images.count()),
+                  mine](double done) {
+      return whole((done * all - static_cast<double>(mine.first)) /
+                   static_cast<double>(std::max<std::size_t>(1, mine.count())));
+    };
+  }
+  std::vector<SeenImage> seen;
   std::vector<Patches> waiting;  // online, for the memory to learn with all threads
   const std::size_t reviewed =
       options.online ? std::min(kReviewedOnline, images.count()) : images.count();
@@ -363,16 +442,13 @@ LearnReport Detector::learn_images(const ImageList& images, const LearnOptions& 
       report.skipped.push_back({images.name(i), image.error});
       return;
     }
-    report.patches += image.patches->vectors.rows();
-    ++report.learned;
-    if (hashes.insert(hash_of(image.patches->vectors.view())).second) ++report.different;
+    const VectorView patches = image.patches->vectors.view();
+    seen.push_back({i, patches.rows, hash_of(patches), image.look});
     if (kept) kept->append(image.bytes);
     if (i >= reviewed) {
       waiting.push_back(std::move(*image.patches));
       return;
     }
-    numbers.push_back(i);
-    looks.push_back(image.look);
     set.add(*image.patches);
   };
   const auto extract = [&](std::size_t first, std::size_t count) {
@@ -384,25 +460,39 @@ LearnReport Detector::learn_images(const ImageList& images, const LearnOptions& 
   };
   const auto sampled = [&] { report.sample_seconds += seconds_since(start); };
   const Rollback rollback(memory);
-  extract(0, reviewed);
+  do_on_all(ranks, [&] { extract(mine.first, ranks != nullptr ? mine.count() : reviewed); });
   state_->extractor.release();
+  seen = all_of(ranks, std::move(seen));
+  report.skipped = skipped_by_all(ranks, std::move(report.skipped));
   report.on_disk = set.on_disk();
-  if (set.images() > 0) {
+  if (ranks != nullptr) keep_others(kept, images, seen, mine);
+  const TrainingSet all = set.view(ranks);
+  if (all.count > 0) {
     const std::size_t taken =
         own_memory() + 3 * memory.capacity() * memory.dimension() * bytes_of(memory.scalar());
     const std::size_t least = limit / kLeastPart;
     how.memory_limit = limit > taken + least ? limit - taken : least;
-    if (!options.online) check_limit(memory, set.view().features, how, limit);
+    if (!options.online) {
+      do_on_all(ranks, [&] { check_limit(memory, all.features.here, how, limit); });
+    }
     LearnHow scoring = how;
     if (options.online) scoring.p = kBatchRatio;
     if (!options.online) scoring.progress = part_of(options.progress, kExtractShare, kScoredShare);
-    const FoldScores folds = score_task(memory, set.view(), scoring, compute);
+    const FoldScores folds = score_task(memory, all, scoring, compute);
     scoring.progress = {};
+    std::vector<ImageLook> looks;
+    std::vector<std::size_t> numbers;  // of the set's images among all
+    for (const SeenImage& image : seen) {
+      looks.push_back(image.look);
+      numbers.push_back(image.number);
+    }
     report.review =
-        review_images(memory, set.view(), looks, folds, scoring, options.false_alarms, compute);
+        review_images(memory, all, looks, folds, scoring, options.false_alarms, compute);
     renumber(report.review, numbers);
-    if (options.reviewed) options.reviewed(report.review);
-    if (options.strict) refuse_remarks(options.task, report.review);
+    do_on_all(ranks, [&] {
+      if (options.reviewed) options.reviewed(report.review);
+      if (options.strict) refuse_remarks(options.task, report.review);
+    });
     if (options.online) {
       how.memory_limit = 0;
       for (std::size_t i = 0; i < set.images(); ++i) {
@@ -410,24 +500,29 @@ LearnReport Detector::learn_images(const ImageList& images, const LearnOptions& 
       }
     } else {
       how.progress = part_of(options.progress, kScoredShare, 1.0);
-      learn_scored_task(memory, set.view(), folds, how, compute);
+      learn_scored_task(memory, all, folds, how, compute);
     }
     sampled();
   }
   const std::size_t at_a_time = kImagesAtATime * compute.threads().count();
-  for (std::size_t first = reviewed; first < images.count(); first += at_a_time) {
+  for (std::size_t first = ranks != nullptr ? images.count() : reviewed; first < images.count();
+       first += at_a_time) {
     extract(first, std::min(at_a_time, images.count() - first));
     for (const Patches& patches : waiting) learn_next(memory, patches, how, true, compute);
     waiting.clear();
     sampled();
   }
   state_->extractor.release();
-  if (report.learned == 0) {
+  report.learned = seen.size();
+  report.different = different(seen);
+  for (const SeenImage& image : seen) report.patches += image.patches;
+  do_on_all(ranks, [&] {
+    if (report.learned > 0) return;
     throw Error(
         Error::Kind::kInput,
         fmt::format("task '{}': none of {} images can be used: {}", options.task, images.count(),
                     report.skipped.empty() ? "there are none" : report.skipped[0].reason));
-  }
+  });
   Lesson lesson;
   lesson.task = options.task;
   lesson.who = options.who;

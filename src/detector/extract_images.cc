@@ -31,13 +31,23 @@ Extracted extract_image(const Extractor& extractor, const ImageList& images, std
 
 Image ImageFiles::load(std::size_t i) const { return read_image(files_[i]); }
 
+std::vector<std::uint8_t> ImageFiles::bytes(std::size_t i) const {
+  return read_whole(files_[i], "an image", ImageLimits().bytes);
+}
+
 Image ImageFiles::load(std::size_t i, std::vector<std::uint8_t>& bytes) const {
-  bytes = read_whole(files_[i], "an image", ImageLimits().bytes);
+  bytes = this->bytes(i);
   return decode_image(bytes, files_[i]);
 }
 
 Image ImagesInMemory::load(std::size_t i) const {
   return about_image(name(i), [&] { return source_.load(i); });
+}
+
+std::vector<std::uint8_t> ImagesInMemory::bytes(std::size_t i) const {
+  std::vector<std::uint8_t> bytes;
+  load(i, bytes);
+  return bytes;
 }
 
 Image ImagesInMemory::load(std::size_t i, std::vector<std::uint8_t>& bytes) const {

@@ -39,6 +39,8 @@ class ImageList {
   virtual Image load(std::size_t i) const = 0;
   /// The same, and the bytes that a lesson keeps of it.
   virtual Image load(std::size_t i, std::vector<std::uint8_t>& bytes) const = 0;
+  /// These alone.
+  virtual std::vector<std::uint8_t> bytes(std::size_t i) const = 0;
 };
 
 /// Files; a lesson keeps their bytes. Refers to the names.
@@ -49,6 +51,7 @@ class ImageFiles : public ImageList {
   std::string name(std::size_t i) const override { return files_[i]; }
   Image load(std::size_t i) const override;
   Image load(std::size_t i, std::vector<std::uint8_t>& bytes) const override;
+  std::vector<std::uint8_t> bytes(std::size_t i) const override;
 
  private:
   const std::vector<std::string>& files_;
@@ -62,6 +65,7 @@ class ImagesInMemory : public ImageList {
   std::string name(std::size_t i) const override { return source_.name(i); }
   Image load(std::size_t i) const override;
   Image load(std::size_t i, std::vector<std::uint8_t>& bytes) const override;
+  std::vector<std::uint8_t> bytes(std::size_t i) const override;
 
  private:
   const ImageSource& source_;

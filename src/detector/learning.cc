@@ -5,6 +5,7 @@
 
 #include "base/rows.h"
 #include "detector/calibration_scores.h"
+#include "device/packing.h"
 #include "memory/calibration.h"
 
 namespace contcore {
@@ -23,7 +24,19 @@ void TrainingSetBuilder::add(const Patches& patches) {
   images_.push_back({features_.rows(), patches.grid()});
 }
 
-TrainingSet TrainingSetBuilder::view() { return {features_.view(), images_}; }
+TrainingSet::TrainingSet(VectorView part, std::span<const TrainingImage> of, Ranks& with)
+    : features(part, with), images(of) {
+  const std::vector<std::size_t> counts = all_of<std::size_t>(&with, {of.size()});
+  for (std::size_t r = 0; r < counts.size(); ++r) {
+    if (r < with.rank()) first += counts[r];
+    count += counts[r];
+  }
+}
+
+TrainingSet TrainingSetBuilder::view(Ranks* ranks) {
+  return ranks != nullptr ? TrainingSet(features_.view(), images_, *ranks)
+                          : TrainingSet(features_.view(), images_);
+}
 
 Patches TrainingSetBuilder::patches(std::size_t i) {
   const VectorView rows = view().image(i);
@@ -40,8 +53,10 @@ Patches TrainingSetBuilder::patches(std::size_t i) {
 
 FoldScores score_task(const Memory& memory, const TrainingSet& set, LearnHow how,
                       Compute& compute) {
-  how.images = set.images.size();
-  memory.check_learn(set.features, how);  // before the folds, which take long
+  how.images = set.count;
+  VectorView all = set.features.here;
+  all.rows = set.features.rows;  // they are counted here, not looked at
+  memory.check_learn(all, how);  // before the folds, which take long
   return fold_scores(memory, set, how, compute);
 }
 
@@ -55,11 +70,26 @@ void learn_task(Memory& memory, const TrainingSet& set, LearnHow how, Compute& c
 
 void learn_scored_task(Memory& memory, const TrainingSet& set, const FoldScores& folds,
                        LearnHow how, Compute& compute) {
-  how.images = set.images.size();
-  memory.learn(set.features, how, compute);
-  std::vector<VectorView> some;  // to recognise the task by
-  const std::size_t count = std::min(set.images.size(), Calibration::kMostMeans);
-  for (std::size_t k = 0; k < count; ++k) some.push_back(set.image(k * set.images.size() / count));
+  how.images = set.count;
+  const VectorView here = set.features.here;
+  if (set.ranks() != nullptr) {
+    memory.learn(here, how, compute, *set.ranks());
+  } else {
+    memory.learn(here, how, compute);
+  }
+  std::vector<float> means;  // of some images, to recognise the task by
+  const std::size_t count = std::min(set.count, Calibration::kMostMeans);
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t i = k * set.count / count;
+    if (!set.is_here(i)) continue;
+    const std::vector<float> mean = mean_of_patches(set.image(i));
+    means.insert(means.end(), mean.begin(), mean.end());
+  }
+  means = all_of(set.ranks(), std::move(means));
+  std::vector<VectorView> some;  // the mean of one is itself
+  for (std::size_t k = 0; k < count; ++k) {
+    some.emplace_back(means.data() + k * here.cols, 1, here.cols);
+  }
   memory.calibrate(how.task, folds.scores, some, Memory::Keep::kSpread, folds.hashes);
 }
 

@@ -16,6 +16,7 @@
 #include "contcore/memory.h"
 #include "contcore/score.h"
 #include "contcore/vectors.h"
+#include "coreset/points.h"
 #include "detector/feature_store.h"
 
 namespace contcore {
@@ -32,14 +33,26 @@ struct TrainingImage {
   PatchGrid grid;
 };
 
-/// The images of a task.
+/// The images of a task: all of them, or the part that this rank has. Images are told by their
+/// numbers among all; what is asked of one is asked of one that is here.
 struct TrainingSet {
-  VectorView features;
-  std::span<const TrainingImage> images;
+  Points features;
+  std::span<const TrainingImage> images;  ///< that are here
+  std::size_t first = 0;                  ///< number of the first of these
+  std::size_t count = 0;                  ///< of all images
 
-  std::size_t begin(std::size_t i) const { return i == 0 ? 0 : images[i - 1].end; }
+  TrainingSet(VectorView all, std::span<const TrainingImage> of)
+      : features(all), images(of), count(of.size()) {}
+  /// Of all ranks, whose parts follow one another.
+  TrainingSet(VectorView part, std::span<const TrainingImage> of, Ranks& with);
+
+  Ranks* ranks() const { return features.ranks; }
+  bool is_here(std::size_t i) const { return i >= first && i - first < images.size(); }
+  const PatchGrid& grid(std::size_t i) const { return images[i - first].grid; }
+  /// Its first row among those here.
+  std::size_t begin(std::size_t i) const { return i == first ? 0 : images[i - first - 1].end; }
   VectorView image(std::size_t i) const {
-    return features.part(begin(i), images[i].end - begin(i));
+    return features.here.part(begin(i), images[i - first].end - begin(i));
   }
 };
 
@@ -56,8 +69,8 @@ class TrainingSetBuilder {
 
   std::size_t images() const { return images_.size(); }
   bool on_disk() const { return features_.on_disk(); }
-  /// Valid until more images come.
-  TrainingSet view();
+  /// Valid until more images come. With ranks: this rank's part of what all of them have.
+  TrainingSet view(Ranks* ranks = nullptr);
   /// What an image gave, but for where in it that was.
   Patches patches(std::size_t i);
 
@@ -72,7 +85,7 @@ struct FoldScores;
 void learn_task(Memory& memory, const TrainingSet& set, LearnHow how, Compute& compute);
 
 /// The same in two steps, for whoever looks at the scores before anything is learned. Throws what
-/// learning these would, as far as that is known.
+/// learning these would, as far as that is known. Of all ranks, where the set has any.
 FoldScores score_task(const Memory& memory, const TrainingSet& set, LearnHow how, Compute& compute);
 void learn_scored_task(Memory& memory, const TrainingSet& set, const FoldScores& folds,
                        LearnHow how, Compute& compute);

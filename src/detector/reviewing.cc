@@ -13,6 +13,7 @@
 #include "contcore/verdict.h"
 #include "detector/judging.h"
 #include "detector/strangers.h"
+#include "device/packing.h"
 
 namespace contcore {
 namespace {
@@ -230,15 +231,28 @@ void remark_on_products(const Memory& memory, const TrainingSet& set, const Fold
   const Score kind = score_of(memory.source);
   InspectOptions options;
   options.false_alarms = false_alarms;
+  constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  struct Held {
+    std::size_t image;
+    bool unlike;
+    std::size_t good_as;
+  };
+  std::vector<Held> held;
+  for (const std::size_t i : chosen) {
+    if (!set.is_here(i)) continue;
+    const PatchGrid& grid = set.grid(i);
+    std::vector<float> distances = memory.distances(set.image(i), compute);
+    Held image{i, image_score(distances, grid, kind) > own_limit, kNone};
+    const Inspection seen = judge_patches(memory, set.image(i), grid, distances, options, compute);
+    const bool another = seen.task && !(own && *seen.task == *own);
+    if (another && seen.threshold && !seen.rejected) image.good_as = *seen.task;
+    held.push_back(image);
+  }
   std::vector<std::vector<std::size_t>> good_as(memory.tasks().size());
   std::vector<std::size_t> unlike;
-  for (const std::size_t i : chosen) {
-    const PatchGrid& grid = set.images[i].grid;
-    std::vector<float> distances = memory.distances(set.image(i), compute);
-    if (image_score(distances, grid, kind) > own_limit) unlike.push_back(i);
-    const Inspection seen = judge_patches(memory, set.image(i), grid, distances, options, compute);
-    if (!seen.task || (own && *seen.task == *own)) continue;
-    if (seen.threshold && !seen.rejected) good_as[*seen.task].push_back(i);
+  for (const Held& image : all_of(set.ranks(), std::move(held))) {
+    if (image.unlike) unlike.push_back(image.image);
+    if (image.good_as != kNone) good_as[image.good_as].push_back(image.image);
   }
   for (std::size_t t = 0; t < good_as.size(); ++t) {
     if (2 * good_as[t].size() <= chosen.size()) continue;
@@ -335,7 +349,7 @@ Review review_images(const Memory& memory, const TrainingSet& set, std::span<con
                      const FoldScores& folds, const LearnHow& how, double false_alarms,
                      Compute& compute) {
   Review review;
-  review.images = set.images.size();
+  review.images = set.count;
   remark_on_learned(memory, folds.hashes, how.task, review);
   remark_on_shown(memory, folds.hashes, review);
   remark_on_twins(folds.hashes, review);

@@ -17,7 +17,8 @@
 
 namespace contcore {
 
-/// `looks` is of each image, or of none. `false_alarms` is the rate that thresholds are wanted for.
+/// Of all ranks, where the set has any. `looks` is of each image of all, or of none. `false_alarms`
+/// is the rate that thresholds are wanted for.
 Review review_images(const Memory& memory, const TrainingSet& set, std::span<const ImageLook> looks,
                      const FoldScores& folds, const LearnHow& how, double false_alarms,
                      Compute& compute);

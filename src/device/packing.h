@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "contcore/error.h"
+#include "contcore/ranks.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
@@ -89,5 +90,19 @@ class Unpacker {
   }
   std::span<const std::uint8_t> rest_;
 };
+
+/// What all ranks have, in order of rank; without ranks it is what is here.
+template <typename T>
+std::vector<T> all_of(Ranks* ranks, std::vector<T> mine) {
+  if (ranks == nullptr) return mine;
+  Packer packer;
+  packer.put_all(mine);
+  std::vector<T> all;
+  for (const Ranks::Bytes& said : ranks->all_gather(packer.bytes())) {
+    const std::vector<T> theirs = Unpacker(said).get_all<T>();
+    all.insert(all.end(), theirs.begin(), theirs.end());
+  }
+  return all;
+}
 
 }  // namespace contcore

@@ -11,6 +11,7 @@
 #include "base/rows.h"
 #include "base/task_name.h"
 #include "contcore/error.h"
+#include "coreset/points.h"
 #include "device/or_processor.h"
 #include "memory/state.h"
 
@@ -34,11 +35,11 @@ void check_kind(VectorView vectors, const Memory& memory, const std::string& nam
   }
 }
 
-void check(VectorView features, const LearnHow& how, const Memory& memory) {
+void check(const Points& features, const LearnHow& how, const Memory& memory) {
   if (features.rows == 0) {
     throw Error(Error::Kind::kInput, fmt::format("task '{}': no features to learn from", how.task));
   }
-  check_kind(features, memory, fmt::format("task '{}': the features", how.task));
+  check_kind(features.here, memory, fmt::format("task '{}': the features", how.task));
   if (!(how.p > 0 && how.p <= 1)) {
     throw Error(Error::Kind::kUsage,
                 fmt::format("p is {}; it must be above 0, and at most 1", how.p));
@@ -212,6 +213,17 @@ void Memory::learn(VectorView features, const LearnHow& how, Compute& compute) {
     state_->score_kept_patches(with);
     state_->contents = state_->rule->learn(*state_->contents, features, how, with);
   });
+}
+
+void Memory::learn(VectorView features, const LearnHow& how, Compute& compute, Ranks& ranks) {
+  const Points all(features, ranks);
+  do_on_all(&ranks, [&] {
+    check(all, how, *this);
+    check_task(how.task);
+    or_processor(compute, [&](Compute& with) { state_->score_kept_patches(with); });
+  });
+  Compute processor(compute.threads().count());  // whatever failed on a GPU, failed on one rank
+  state_->contents = state_->rule->learn(*state_->contents, all, how, processor);
 }
 
 void Memory::learn_online(VectorView features, const LearnHow& how, Compute& compute) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <ranges>
 
 #include "base/rows.h"
 #include "contcore/greedy.h"
@@ -33,7 +34,7 @@ class PaperRule : public Rule {
  public:
   explicit PaperRule(double q) : q_(q) {}
 
-  std::unique_ptr<Contents> learn(const Contents& now, VectorView features, const LearnHow& how,
+  std::unique_ptr<Contents> learn(const Contents& now, const Points& features, const LearnHow& how,
                                   Compute& compute) const override {
     GreedyOptions options;
     options.count = picks_of(how.p, features.rows);
@@ -42,14 +43,16 @@ class PaperRule : public Rule {
     options.base_name = "memory";
     options.progress = part_of(how.progress, 0.0, 0.8);
     Entries all = now.store.entries();
-    const GreedyResult expansion = greedy_sample(features, all.vectors.view(), options, compute);
-    check_reach(features, expansion.picks, options.points_name);
+    PickedPoints expanded = pick_points(features, all.vectors.view(), options, compute);
+    const GreedyResult& expansion = expanded.greedy;
+    check_reach(expanded.vectors.view(), std::views::iota(std::size_t{0}, expansion.picks.size()),
+                options.points_name);
 
     auto next = std::make_unique<Contents>(now.store, now.capacity);
     next->tasks = now.tasks;
     const std::int32_t task = next->add_task(how.task);
     const std::size_t picked = expansion.picks.size();
-    all.append({gather(features, expansion.picks), std::vector<std::int32_t>(picked, task),
+    all.append({std::move(expanded.vectors), std::vector<std::int32_t>(picked, task),
                 expansion.radii, std::vector<float>(picked, 0.0F)});
     const float epsilon =
         bound(static_cast<double>(expansion.covering_radius), now.store.dimension());

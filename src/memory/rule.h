@@ -14,6 +14,7 @@
 #include "contcore/compute.h"
 #include "contcore/memory.h"
 #include "contcore/vectors.h"
+#include "coreset/points.h"
 #include "memory/contents.h"
 
 namespace contcore {
@@ -22,8 +23,9 @@ class Rule {
  public:
   virtual ~Rule() = default;
 
-  /// Expands, then consolidates to capacity.
-  virtual std::unique_ptr<Contents> learn(const Contents& now, VectorView features,
+  /// Expands, then consolidates to capacity. Of all ranks where the features have any; each has
+  /// the same contents before and afterwards.
+  virtual std::unique_ptr<Contents> learn(const Contents& now, const Points& features,
                                           const LearnHow& how, Compute& compute) const = 0;
 
   /// The same, to the last bit, in place, for a few features of float32.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <ranges>
 #include <span>
 #include <utility>
 
@@ -91,7 +92,7 @@ void assign_but(Contents& to, const Entries& all, const std::vector<std::uint32_
 
 class ShareRule : public Rule {
  public:
-  std::unique_ptr<Contents> learn(const Contents& now, VectorView features, const LearnHow& how,
+  std::unique_ptr<Contents> learn(const Contents& now, const Points& features, const LearnHow& how,
                                   Compute& compute) const override {
     const std::size_t dimension = now.store.dimension();
     auto next = std::make_unique<Contents>(now.store, now.capacity);
@@ -109,32 +110,35 @@ class ShareRule : public Rule {
     options.points_name = fmt::format("task '{}'", how.task);
     options.base_name = "memory";
     options.progress = part_of(how.progress, 0.0, 0.98);
-    const GreedyResult expansion =
-        greedy_sample(features, gather(all.vectors.view(), own).view(), options, compute);
-    check_reach(features, expansion.picks, options.points_name);
+    const PickedPoints expanded =
+        pick_points(features, gather(all.vectors.view(), own).view(), options, compute);
+    const GreedyResult& expansion = expanded.greedy;
+    check_reach(expanded.vectors.view(), std::views::iota(std::size_t{0}, expansion.picks.size()),
+                options.points_name);
 
     const Admission admission =
         admit(all.origin, all.radius, next->tasks.size(), task, expansion.radii, now.capacity);
     const Coverage covered =
         coverage_of(expansion.radii, expansion.covering_radius, admission.picks, dimension);
-    std::vector<std::int64_t> picks = expansion.picks;
-    picks.resize(admission.picks);
-    all.append({gather(features, picks),
-                std::vector<std::int32_t>(picks.size(), task),
-                {expansion.radii.begin(),
-                 expansion.radii.begin() + static_cast<std::ptrdiff_t>(picks.size())},
-                std::vector<float>(picks.size(), 0.0F)});
+    const std::size_t picks = admission.picks;
+    Vectors taken(picks, dimension, expanded.vectors.scalar());
+    taken.set_rows(0, expanded.vectors.view().part(0, picks));
+    all.append(
+        {std::move(taken),
+         std::vector<std::int32_t>(picks, task),
+         {expansion.radii.begin(), expansion.radii.begin() + static_cast<std::ptrdiff_t>(picks)},
+         std::vector<float>(picks, 0.0F)});
     if (record.patches == 0) {
       record.covering = covered.bound;
     } else {
       for (std::size_t i = 0; i < all.size(); ++i) {
         if (all.origin[i] == task) all.slack[i] = std::max(all.slack[i], covered.bound);
       }
-      if (own.empty() && picks.empty()) record.covering = std::numeric_limits<float>::infinity();
+      if (own.empty() && picks == 0) record.covering = std::numeric_limits<float>::infinity();
     }
     report(how.progress, 1);
     assign_but(*next, all, admission.dropped, {}, compute);
-    remember(record, how, features.rows, picks.size(), covered.epsilon, 0);
+    remember(record, how, features.rows, picks, covered.epsilon, 0);
     return next;
   }
 

@@ -52,7 +52,7 @@ TEST(Learning, OfATaskLearnsEveryImage) {
   Memory by_hand(128, 60);
   LearnHow how = wood(0.1);
   how.images = 11;
-  by_hand.learn(set.view().features, how, compute);
+  by_hand.learn(set.view().features.here, how, compute);
   const Vectors a = flow.vectors();
   const Vectors b = by_hand.vectors();
   ASSERT_EQ(a.rows(), b.rows());
@@ -84,7 +84,7 @@ TEST(Learning, OfATaskIsCalibratedByFolds) {
         }
       }
       Memory fold(128, 40);
-      fold.learn(gather(set.view().features, rows).view(), wood(1.0), compute);
+      fold.learn(gather(set.view().features.here, rows).view(), wood(1.0), compute);
       const auto distances = fold.distances(images[i].vectors.view(), compute);
       expected.push_back(image_score(distances, images[i].grid(), score));
     }
@@ -301,7 +301,7 @@ TEST(Learning, FailsOnlyWhereTheMemoryDoes) {
     how.memory_limit = limit;
     Memory plain(MadeImages::kWide, 100);
     try {
-      plain.learn(set.view().features, how, compute);
+      plain.learn(set.view().features.here, how, compute);
     } catch (const Error&) {
       break;
     }

@@ -200,7 +200,7 @@ TEST_F(ReviewOfImages, ThoseBeyondTheFoldsAreScoredByThoseInThem) {
   LearnHow all = how("part");
   all.p = 0.05 * 105 / 100;  // as many vectors as all of them give
   Memory by_hand(kWide, 200);
-  by_hand.learn(in_folds.view().features, all, compute_);
+  by_hand.learn(in_folds.view().features.here, all, compute_);
   ASSERT_EQ(scores.size(), rest.size());
   for (std::size_t i = 0; i < rest.size(); ++i) {
     EXPECT_EQ(scores[i], image_score(by_hand.distances(set.image(rest[i]), compute_),
