@@ -22,6 +22,7 @@
 #include "device/gpu.h"
 #include "memory/journal.h"
 #include "progress_line.h"
+#include "ranks.h"
 
 namespace contcore::app {
 namespace {
@@ -201,6 +202,7 @@ std::string certificate_text(double certificate, std::size_t vectors) {
 }
 
 void print_result(const std::string& text) {
+  if (!is_first()) return;
   if (::isatty(STDOUT_FILENO) == 1) ProgressLine::step_aside();
   errno = 0;
   const bool printed = std::fputs(printable(text).c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
@@ -222,6 +224,7 @@ std::vector<std::string> find_and_note(const std::vector<std::string>& paths) {
 }
 
 void note(const std::string& text) {
+  if (!is_first()) return;
   ProgressLine::step_aside();
   std::fputs(fmt::format("contcore: {}\n", printable_name(text)).c_str(), stderr);
 }
@@ -273,9 +276,13 @@ void check_paper(const CLI::App& command) {
   }
 }
 
-Device DeviceOption::chosen() const {
-  const Device device = Device::parse(word_);
+Device DeviceOption::chosen(std::size_t number) const {
+  Device device = Device::parse(word_);
   if (word_ == "auto") {
+    if (number > 0 && !device.is_cpu()) {
+      const std::vector<GpuInfo> gpus = find_gpus().all;
+      device = gpus[number % gpus.size()].device;
+    }
     warming_up_ = std::make_shared<std::jthread>(warm_up(device));
   } else {
     try {  // who names one is told now that it does not work
@@ -298,6 +305,11 @@ void DeviceOption::add_to(CLI::App& command) {
 void CommonOptions::add_to(CLI::App& command) {
   device.add_to(command);
   add_processor_to(command);
+}
+
+Compute CommonOptions::compute() const {
+  const Place place = place_of_rank();
+  return Compute(threads != 0 ? threads : place.threads, device.chosen(place.number));
 }
 
 void CommonOptions::add_processor_to(CLI::App& command) {

@@ -64,10 +64,11 @@ void note_lessons(std::size_t lessons);
 /// What there is to say of the list of its lessons, if anything.
 void note_remark(const Detector& detector);
 
-/// Prints on stdout; throws Error (kInput) if that fails for another reason than that nobody reads.
+/// Prints on stdout, the first rank alone; throws Error (kInput) if that fails for another reason
+/// than that nobody reads.
 void print_result(const std::string& text);
 
-/// A remark for the person at the terminal, on stderr.
+/// A remark for the person at the terminal, on stderr; the first rank's alone.
 void note(const std::string& text);
 
 /// find_images(), with a note about those that are not read.
@@ -108,8 +109,9 @@ void check_paper(const CLI::App& command);
 class DeviceOption {
  public:
   void add_to(CLI::App& command);
-  /// Throws Error (kUsage) for a GPU that is not there.
-  Device chosen() const;
+  /// Throws Error (kUsage) for a GPU that is not there. Of several that may be taken, the next one
+  /// for each process of this machine.
+  Device chosen(std::size_t number = 0) const;
 
  private:
   std::string word_ = "auto";
@@ -125,8 +127,8 @@ struct CommonOptions {
   void add_to(CLI::App& command);
   /// The same but for the device, of what is done on the processor.
   void add_processor_to(CLI::App& command);
-  /// What is to compute. Throws as DeviceOption::chosen.
-  Compute compute() const { return Compute(threads, device.chosen()); }
+  /// What is to compute. Throws as DeviceOption::chosen. Of all ranks.
+  Compute compute() const;
 };
 
 /// The files a command writes. They appear when all is computed, all of them or none: what was

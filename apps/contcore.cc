@@ -18,6 +18,7 @@
 #include "contcore/device.h"
 #include "contcore/error.h"
 #include "devices.h"
+#include "ranks.h"
 #include "suggest.h"
 
 #ifndef CONTCORE_VERSION
@@ -27,6 +28,7 @@
 namespace {
 
 using contcore::Error;
+using contcore::RanksError;
 using contcore::app::note;
 
 constexpr int kInternal = 1;
@@ -51,7 +53,21 @@ int exit_code(Error::Kind kind) {
   return kind == Error::Kind::kCancelled ? kStopped : static_cast<int>(kind);
 }
 
+// Says what went wrong on this rank, whichever it is. The others wait for it somewhere.
+int end_all_ranks(const std::string& what, int code) {
+  if (contcore::app::ranks() == nullptr) {
+    note(what);
+    return code;
+  }
+  std::fputs(fmt::format("contcore: rank {}: {}\n", contcore::app::ranks()->rank(), what).c_str(),
+             stderr);
+  contcore::app::abort_ranks(code);
+}
+
 int report(const Error& error) {
+  if (contcore::app::ranks() != nullptr && dynamic_cast<const RanksError*>(&error) == nullptr) {
+    return end_all_ranks(error.what(), exit_code(error.kind()));
+  }
   // A service may have learned something by then; the message says so.
   if (error.kind() == Error::Kind::kCancelled && std::string_view(error.what()) == "stopped") {
     note("stopped; nothing was written");
@@ -192,18 +208,20 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   fill_standard_streams();
   contcore::app::catch_interrupts();
+  std::unique_ptr<contcore::Ranks> together;  // until all is said
   try {
+    together = contcore::app::start_ranks();
+    contcore::app::set_ranks(together.get());
+    contcore::app::check_ranks(argc, argv);
     return run(argc, argv);
   } catch (const Error& error) {
     return report(error);
   } catch (const std::bad_alloc&) {
-    note("not enough memory; try --memory-limit, or fewer vectors at a time");
-    return kInput;
+    return end_all_ranks("not enough memory; try --memory-limit, or fewer vectors at a time",
+                         kInput);
   } catch (const std::length_error&) {
-    note("not enough memory; ask for fewer vectors at a time");
-    return kInput;
+    return end_all_ranks("not enough memory; ask for fewer vectors at a time", kInput);
   } catch (const std::exception& error) {
-    note(fmt::format("internal error: {}", error.what()));
-    return kInternal;
+    return end_all_ranks(fmt::format("internal error: {}", error.what()), kInternal);
   }
 }

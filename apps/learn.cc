@@ -16,11 +16,13 @@
 #include "common.h"
 #include "contcore/detector.h"
 #include "contcore/error.h"
+#include "coreset/points.h"
 #include "detector/eight_bit.h"
 #include "kept_versions.h"
 #include "learn_defects.h"
 #include "memory_settings.h"
 #include "progress_line.h"
+#include "ranks.h"
 #include "remote.h"
 #include "remote_learn.h"
 #include "review_report.h"
@@ -78,20 +80,22 @@ nlohmann::json as_json(const LearnCommand& command, const LearnReport& report,
   for (const SkippedImage& image : report.skipped) {
     skipped.push_back({{"file", image.file}, {"reason", image.reason}});
   }
-  return {{"task", command.options.task},
-          {"learned", report.learned},
-          {"calibrated", calibrated(command, memory)},
-          {"skipped", skipped},
-          {"review", review_json(report.review, files)},
-          {"patches", report.patches},
-          {"vectors", memory.size()},
-          {"capacity", memory.capacity()},
-          {"certificate", memory.certificate()},
-          {"extract_seconds", report.extract_seconds},
-          {"sample_seconds", report.sample_seconds},
-          {"seconds", seconds},
-          {"features_on_disk", report.on_disk},
-          {"peak_memory", peak}};
+  nlohmann::json object = {{"task", command.options.task},
+                           {"learned", report.learned},
+                           {"calibrated", calibrated(command, memory)},
+                           {"skipped", skipped},
+                           {"review", review_json(report.review, files)},
+                           {"patches", report.patches},
+                           {"vectors", memory.size()},
+                           {"capacity", memory.capacity()},
+                           {"certificate", memory.certificate()},
+                           {"extract_seconds", report.extract_seconds},
+                           {"sample_seconds", report.sample_seconds},
+                           {"seconds", seconds},
+                           {"features_on_disk", report.on_disk},
+                           {"peak_memory", peak}};
+  if (ranks() != nullptr) object["ranks"] = ranks_json();
+  return object;
 }
 
 std::string why_no_threshold(const LearnReport& report, const Memory& memory, std::size_t task) {
@@ -153,6 +157,54 @@ void note_precision(const Extractor& extractor, const std::vector<std::string>& 
   }
 }
 
+Detector open_first(LearnCommand& command, const std::vector<std::string>& files,
+                    const Device& device) {
+  std::size_t lessons = 0;
+  Detector detector = Detector::open_to_learn(
+      command.memory, [&] { return command.settings.options(); }, command.settings.backbone(),
+      &lessons, command.kept.limits(), device);
+  note_lessons(lessons);
+  note_remark(detector);
+  if (detector.is_new()) {
+    note(fmt::format("new memory, backbone {}", backbone_text(detector.memory().source)));
+    note_precision(detector.extractor(), files);
+  } else {
+    command.settings.check(detector.memory(), command.memory);
+  }
+  return detector;
+}
+
+// What tells a memory as it lies on disk, and its backbone, from others.
+std::string fingerprint(const LearnCommand& command, const Detector& detector, bool is_new) {
+  std::string text;
+  for (const auto& [key, value] : detector.memory().source) text += key + '=' + value + '\n';
+  return is_new ? text : text + file_hash(command.memory) + file_hash(command.memory + ".journal");
+}
+
+// The other ranks open what the first one has opened: the same files, and the same memory.
+void open_others(const LearnCommand& command, std::vector<std::string>& files,
+                 std::optional<Detector>& opened, const Device& device) {
+  if (ranks() == nullptr) return;
+  std::string names;
+  for (const std::string& file : files) names += file + '\0';
+  names = said_by_first(names);
+  if (!is_first()) {
+    for (std::size_t at = 0; at < names.size(); at = names.find('\0', at) + 1) {
+      files.emplace_back(names.c_str() + at);
+    }
+  }
+  const bool is_new = !said_by_first(is_first() && opened->is_new() ? "new" : "").empty();
+  do_on_all(ranks(), [&] {
+    if (is_first()) return;
+    opened = is_new ? Detector(command.settings.options())
+                    : Detector::open(command.memory, command.settings.backbone(), nullptr, device);
+  });
+  check_same(fingerprint(command, *opened, is_new),
+             fmt::format("another {} or another backbone than rank 0; put both where all machines "
+                         "see them under the same name",
+                         command.memory));
+}
+
 void run(LearnCommand& command) {
   if (command.ratio) {
     check_part("--ratio", *command.ratio);
@@ -167,26 +219,24 @@ void run(LearnCommand& command) {
     command.options.memory_limit = parse_size(command.memory_limit);
   }
   command.options.who = user_name();
-  check_writable(command.memory);
-  if (!command.review.empty()) check_writable(command.review);
-  const FoundImages chosen = find_good_images(command.images);
+  command.options.ranks = ranks();
+  Compute compute = command.common.compute();
+  FoundImages chosen;
+  std::optional<Detector> opened;
+  // The first rank opens it to write, and makes what the others then find made.
+  do_on_all(ranks(), [&] {
+    if (!is_first()) return;
+    check_writable(command.memory);
+    if (!command.review.empty()) check_writable(command.review);
+    chosen = find_good_images(command.images);
+    note_remarks(chosen.remarks, chosen.files);
+    if (command.options.strict) refuse_if_any(chosen.remarks);
+    opened = open_first(command, chosen.files, compute.device());
+  });
+  open_others(command, chosen.files, opened, compute.device());
+  Detector& detector = *opened;
   const std::vector<std::string>& files = chosen.files;
   const std::vector<Remark>& found = chosen.remarks;
-  note_remarks(found, files);
-  if (command.options.strict) refuse_if_any(found);
-  Compute compute = command.common.compute();
-  std::size_t lessons = 0;
-  Detector detector = Detector::open_to_learn(
-      command.memory, [&] { return command.settings.options(); }, command.settings.backbone(),
-      &lessons, command.kept.limits(), compute.device());
-  note_lessons(lessons);
-  note_remark(detector);
-  if (detector.is_new()) {
-    note(fmt::format("new memory, backbone {}", backbone_text(detector.memory().source)));
-    note_precision(detector.extractor(), files);
-  } else {
-    command.settings.check(detector.memory(), command.memory);
-  }
 
   const Stopwatch watch;
   const PeakMemory peak;
@@ -197,6 +247,7 @@ void run(LearnCommand& command) {
     command.options.progress = [&](double done) { return progress->update(done); };
     command.options.reviewed = [&](const Review& review) {
       progress.reset();  // it must not stand on the same line
+      if (!is_first()) return;
       report_review(review,
                     {command.options.task, files, command.review, command.memory + ".review.png"});
       progress.emplace(what);
@@ -206,8 +257,11 @@ void run(LearnCommand& command) {
   }
   report.review.remarks.insert(report.review.remarks.begin(), found.begin(), found.end());
   for (const SkippedImage& image : report.skipped) note("left out: " + image.reason);
-  stop_if_asked();
-  detector.save(command.memory);
+  do_on_all(ranks(), [&] {
+    if (!is_first()) return;
+    stop_if_asked();
+    detector.save(command.memory);
+  });
   const double seconds = watch.seconds();
   print_result(
       command.common.json
@@ -276,6 +330,10 @@ void add_learn(CLI::App& app) {
   sub->callback([command, sub] {
     check_paper(*sub);
     sort_positionals(*sub, command->server, command->memory, command->images);
+    if (ranks() != nullptr && (command->defects || !command->server.empty())) {
+      throw RanksError(Error::Kind::kUsage,
+                       "--defects and --server are for one process; leave out mpirun");
+    }
     if (command->defects && command->server.empty()) return run_defects(*sub, *command);
     if (!command->masks.empty() && !command->defects) {
       throw Error(Error::Kind::kUsage, "--masks are of defects; give --defects too");

@@ -12,6 +12,7 @@
 
 #include "base/utf8.h"
 #include "common.h"
+#include "ranks.h"
 
 namespace contcore::app {
 namespace {
@@ -86,6 +87,7 @@ void ProgressLine::erase() {
 
 bool ProgressLine::update(double done) {
   if (stop_asked()) return false;
+  if (!is_first()) return true;
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   done = std::clamp(done, 0.0, 1.0);
   if (seconds - observed_at_ >= kObserve) {

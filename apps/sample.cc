@@ -20,7 +20,9 @@
 #include "contcore/nearest.h"
 #include "contcore/npy.h"
 #include "contcore/samplers.h"
+#include "coreset/points.h"
 #include "progress_line.h"
+#include "ranks.h"
 
 namespace contcore::app {
 namespace {
@@ -53,6 +55,7 @@ void check_usage(const SampleCommand& command) {
                          : "how many to pick? Give --count N or --ratio p");
   }
   const bool greedy = command.method == "greedy";
+  if (ranks() != nullptr && !greedy) misuse("--method is done by one process; leave out mpirun");
   const bool patchcore = command.method == "patchcore";
   if (!command.base.empty() && !greedy) misuse("--base goes with --method greedy only");
   if (!command.start.empty() && !greedy) misuse("--start goes with --method greedy only");
@@ -124,11 +127,21 @@ std::vector<std::int64_t> reservoir_sample(std::size_t rows, std::size_t count,
   return reservoir.held();
 }
 
+// Each rank looks at its part of the file alone.
+Points part_of_rank(VectorView points) {
+  const std::size_t first = points.rows * ranks()->rank() / ranks()->size();
+  const std::size_t end = points.rows * (ranks()->rank() + 1) / ranks()->size();
+  return Points(points.part(first, end - first), *ranks());
+}
+
 GreedyResult pick(const SampleCommand& command, VectorView points, VectorView base,
                   GreedyOptions options, Compute& compute) {
   ProgressLine progress("picking");
   options.progress = progress.callback();
-  if (command.method == "greedy") return greedy_sample(points, base, options, compute);
+  if (command.method == "greedy") {
+    return ranks() == nullptr ? greedy_sample(points, base, options, compute)
+                              : pick_points(part_of_rank(points), base, options, compute).greedy;
+  }
   // Not all of the others look at every value, and none knows the file's name.
   check_finite(points, command.points);
   if (command.method == "patchcore") return patchcore_sample(points, options, compute);
@@ -181,6 +194,7 @@ std::string as_json(const SampleCommand& command, const Summary& summary,
   object["seconds"] = summary.seconds;
   object["threads"] = summary.threads;
   object["device"] = summary.device;
+  if (ranks() != nullptr) object["ranks"] = ranks_json();
   object["stages"] = nlohmann::json::array();
   for (const auto& stage : result.stages) {
     object["stages"].push_back({{"stage", stage.name}, {"settled", stage.settled}});
@@ -209,8 +223,10 @@ void run(const SampleCommand& command) {
   std::vector<std::string> inputs = {command.points};
   if (!command.base.empty()) inputs.push_back(command.base);
   Outputs outputs(inputs);
-  outputs.plan("--out", command.out);
-  outputs.plan("--radii", command.radii);
+  if (is_first()) {
+    outputs.plan("--out", command.out);
+    outputs.plan("--radii", command.radii);
+  }
   const NpyVectors points(command.points);
   const NpyVectors base = command.base.empty() ? NpyVectors() : NpyVectors(command.base);
   Summary summary;
@@ -232,6 +248,7 @@ void run(const SampleCommand& command) {
     result.covering_radius = covering_radius(command, points.view(), result.picks, compute);
   }
 
+  if (!is_first()) return;
   outputs.write(command.out, [&](const std::string& path) { write_npy(path, result.picks); });
   outputs.write(command.radii, [&](const std::string& path) { write_npy(path, result.radii); });
   outputs.finish(command.common.json ? as_json(command, summary, result)
