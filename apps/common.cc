@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <sstream>
 #include <string_view>
 
 #include "base/utf8.h"
@@ -227,6 +228,11 @@ void note(const std::string& text) {
   if (!is_first()) return;
   ProgressLine::step_aside();
   std::fputs(fmt::format("contcore: {}\n", printable_name(text)).c_str(), stderr);
+}
+
+void note_lines(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) note(line);
 }
 
 CLI::Validator whole_number(std::uint64_t least) {

@@ -71,6 +71,9 @@ void print_result(const std::string& text);
 /// A remark for the person at the terminal, on stderr; the first rank's alone.
 void note(const std::string& text);
 
+/// The same, line by line.
+void note_lines(const std::string& text);
+
 /// find_images(), with a note about those that are not read.
 std::vector<std::string> find_and_note(const std::vector<std::string>& paths);
 

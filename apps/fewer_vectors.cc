@@ -104,14 +104,20 @@ std::vector<FewerVectors> fewer_vectors(const Memory& memory, const Memory& smal
   return tasks;
 }
 
-void note_fewer_vectors(const std::vector<FewerVectors>& tasks) {
-  for (std::size_t i = 0; i < std::min(tasks.size(), kMostLines); ++i) note(line_of(tasks[i]));
-  if (tasks.size() > kMostLines) note(fmt::format("and {} more tasks", tasks.size() - kMostLines));
+std::string text_of(const std::vector<FewerVectors>& tasks) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(tasks.size(), kMostLines); ++i) {
+    text += line_of(tasks[i]) + "\n";
+  }
+  if (tasks.size() > kMostLines) {
+    text += fmt::format("and {} more tasks\n", tasks.size() - kMostLines);
+  }
+  return text;
 }
 
 void note_shrunk(const Memory& memory, const std::vector<FewerVectors>& tasks, double false_alarms,
                  Compute& compute) {
-  note_fewer_vectors(tasks);
+  note_lines(text_of(tasks));
   const bool sure = std::all_of(tasks.begin(), tasks.end(), [](const FewerVectors& task) {
     return task.is_sure || (task.threshold && task.threshold->by_hand);
   });

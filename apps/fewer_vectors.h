@@ -31,8 +31,8 @@ std::vector<FewerVectors> fewer_vectors(const Memory& memory, const Memory& smal
                                         double false_alarms, const std::string& only,
                                         Compute& compute);
 
-/// Says what they cost, a line for each task.
-void note_fewer_vectors(const std::vector<FewerVectors>& tasks);
+/// What they cost, a line for each task.
+std::string text_of(const std::vector<FewerVectors>& tasks);
 
 /// The same of a memory that was shrunk, and how many vectors would do where these are too few.
 void note_shrunk(const Memory& memory, const std::vector<FewerVectors>& tasks, double false_alarms,

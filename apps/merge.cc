@@ -3,16 +3,22 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "commands.h"
 #include "common.h"
 #include "contcore/error.h"
 #include "contcore/memory.h"
 #include "contcore/score.h"
+#include "coreset/points.h"
+#include "device/packing.h"
 #include "fewer_vectors.h"
+#include "memory/merge_on_ranks.h"
 #include "output_memory.h"
+#include "ranks.h"
 
 namespace contcore::app {
 namespace {
@@ -42,18 +48,16 @@ struct MergeCommand {
   CommonOptions common;
 };
 
-void run(const MergeCommand& command) {
-  if (command.memories.size() < 2) {
-    throw Error(Error::Kind::kUsage, "name the new memory and at least two to merge");
-  }
-  Compute compute = command.common.compute();
-  OutputMemory output(command.out, command.force, command.memories, command.backbone,
-                      compute.device());
-  std::vector<Memory>& parts = output.memories;
+std::size_t capacity_of(const MergeCommand& command, const std::vector<Memory>& parts) {
   std::size_t capacity = command.capacity;
-  if (capacity == 0) {
-    for (const Memory& part : parts) capacity = std::max(capacity, part.capacity());
+  for (const Memory& part : parts) {
+    if (command.capacity == 0) capacity = std::max(capacity, part.capacity());
   }
+  return capacity;
+}
+
+Memory merge_here(const MergeCommand& command, const std::vector<Memory>& parts, Compute& compute) {
+  const std::size_t capacity = capacity_of(command, parts);
   Memory merged = parts[0].copy();
   for (std::size_t i = 1; i < parts.size(); ++i) {
     try {
@@ -64,17 +68,76 @@ void run(const MergeCommand& command) {
     }
     stop_if_asked();
   }
-  for (const Memory& part : parts) {
-    note_fewer_vectors(fewer_vectors(part, merged, kFalseAlarms, "", compute));
+  return merged;
+}
+
+// Each rank opens and merges its part of them.
+Memory merge_together(const MergeCommand& command, const std::vector<Memory>& parts,
+                      Compute& compute) {
+  std::size_t capacity = 0;
+  for (const std::size_t largest : all_of<std::size_t>(ranks(), {capacity_of(command, parts)})) {
+    capacity = std::max(capacity, largest);
   }
-  output.save(merged);
+  std::vector<Memory> mine;
+  for (const Memory& part : parts) mine.push_back(part.copy());
+  return merge_on_ranks(std::move(mine), capacity, *ranks(), compute);
+}
+
+// Another rank may have it open while it is replaced.
+void refuse_input_as_output(const MergeCommand& command) {
+  for (const std::string& input : command.memories) {
+    if (real_path(input) != real_path(command.out)) continue;
+    throw Error(Error::Kind::kUsage,
+                fmt::format("{}: is one of the memories to merge, which only one process can "
+                            "replace; name another file, or leave out mpirun",
+                            command.out));
+  }
+}
+
+// The memories that this rank opens, of all.
+std::vector<std::string> memories_of_rank(const MergeCommand& command) {
+  if (ranks() == nullptr) return command.memories;
+  const std::size_t count = command.memories.size();
+  const auto place = [&](std::size_t rank) {
+    return command.memories.begin() + static_cast<std::ptrdiff_t>(count * rank / ranks()->size());
+  };
+  return {place(ranks()->rank()), place(ranks()->rank() + 1)};
+}
+
+void run(const MergeCommand& command) {
+  if (command.memories.size() < 2) {
+    throw Error(Error::Kind::kUsage, "name the new memory and at least two to merge");
+  }
+  Compute compute = command.common.compute();
+  std::optional<OutputMemory> output;
+  std::vector<Memory> others;
+  do_on_all(ranks(), [&] {
+    const std::vector<std::string> mine = memories_of_rank(command);
+    if (is_first()) {
+      if (ranks() != nullptr) refuse_input_as_output(command);
+      output.emplace(command.out, command.force, mine, command.backbone, compute.device());
+    } else {
+      others = open_memories(mine, command.backbone, compute.device());
+    }
+  });
+  const std::vector<Memory>& parts = is_first() ? output->memories : others;
+  const Memory merged = ranks() == nullptr ? merge_here(command, parts, compute)
+                                           : merge_together(command, parts, compute);
+  std::string remarks;
+  for (const Memory& part : parts) {
+    remarks += text_of(fewer_vectors(part, merged, kFalseAlarms, "", compute));
+  }
+  note_lines(said_by_all(remarks));
+  do_on_all(ranks(), [&] {
+    if (output) output->save(merged);
+  });
   print_result(command.common.json
                    ? json_line({{"vectors", merged.size()},
                                 {"capacity", merged.capacity()},
                                 {"tasks", merged.tasks().size()},
                                 {"certificate", merged.certificate()}})
                    : fmt::format("merged {} memories: {} in {} of {} vectors, certificate {}\n",
-                                 parts.size(), counted(merged.tasks().size(), "task"),
+                                 command.memories.size(), counted(merged.tasks().size(), "task"),
                                  merged.size(), merged.capacity(),
                                  certificate_text(merged.certificate(), merged.size())));
 }

@@ -11,6 +11,25 @@
 
 namespace contcore::app {
 
+namespace {
+
+Memory with_lessons(SavedMemory saved, const std::string& path, const std::string& backbone,
+                    const Device& device) {
+  return saved.records.empty() ? std::move(saved.memory)
+                               : open_detector(path, backbone, device).memory().copy();
+}
+
+}  // namespace
+
+std::vector<Memory> open_memories(const std::vector<std::string>& paths,
+                                  const std::string& backbone, const Device& device) {
+  std::vector<Memory> memories;
+  for (const std::string& path : paths) {
+    memories.push_back(with_lessons(open_saved(path), path, backbone, device));
+  }
+  return memories;
+}
+
 OutputMemory::OutputMemory(const std::string& path, bool force,
                            const std::vector<std::string>& inputs, const std::string& backbone,
                            const Device& device) {
@@ -30,9 +49,7 @@ OutputMemory::OutputMemory(const std::string& path, bool force,
       is_input = true;
       applied_ = saved.applied;
     }
-    memories.push_back(saved.records.empty()
-                           ? std::move(saved.memory)
-                           : open_detector(input, backbone, device).memory().copy());
+    memories.push_back(with_lessons(std::move(saved), input, backbone, device));
   }
   if (is_input || !file_->exists()) return;
   const SavedMemory replaced = open_saved(file_->path());

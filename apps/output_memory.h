@@ -10,6 +10,10 @@
 
 namespace contcore::app {
 
+/// Memories from their files, with the lessons of their journals. Throws Error as open_detector.
+std::vector<Memory> open_memories(const std::vector<std::string>& paths,
+                                  const std::string& backbone, const Device& device);
+
 /// Holds the right to write the new memory's file, and the memories it is made of, with the lessons
 /// of their journals.
 class OutputMemory {

@@ -74,6 +74,11 @@ std::string said_by_first(const std::string& text) {
   return Unpacker(ranks()->all_gather(packer.bytes())[0]).get_text();
 }
 
+std::string said_by_all(const std::string& text) {
+  const std::vector<char> all = all_of<char>(ranks(), {text.begin(), text.end()});
+  return {all.begin(), all.end()};
+}
+
 void check_same(const std::string& text, const std::string& what) {
   if (ranks() == nullptr) return;
   Packer packer;

@@ -32,6 +32,9 @@ void check_ranks(int argc, char** argv);
 /// What the first rank says, told to all. Of all ranks.
 std::string said_by_first(const std::string& text);
 
+/// What all ranks say, one after the other. Of all ranks.
+std::string said_by_all(const std::string& text);
+
 /// SHA-256 of a file; nothing of one that is not there. Throws Error (kInput).
 std::string file_hash(const std::string& path);
 

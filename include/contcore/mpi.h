@@ -31,6 +31,8 @@ class MpiRanks : public Ranks {
 
  protected:
   std::vector<Bytes> exchange(std::span<const std::uint8_t> mine) override;
+  void hand_over(std::size_t to, std::span<const std::uint8_t> bytes) override;
+  Bytes take_over(std::size_t from) override;
 
  private:
   std::size_t rank_ = 0;

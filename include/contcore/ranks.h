@@ -19,7 +19,7 @@ class RanksError : public Error {
 /// What this rank has said to the others and heard from them.
 struct RankTraffic {
   std::uint64_t exchanges = 0;
-  std::uint64_t sent = 0;      ///< bytes it had to say, each of which went to all others
+  std::uint64_t sent = 0;      ///< bytes it had to say: to all others, mostly
   std::uint64_t received = 0;  ///< bytes that the others said
 };
 
@@ -46,10 +46,23 @@ class Ranks {
     return said;
   }
 
+  /// From one rank to another, which must ask for it; of these two alone.
+  void send(std::size_t to, std::span<const std::uint8_t> bytes) {
+    hand_over(to, bytes);
+    traffic_.sent += bytes.size();
+  }
+  Bytes receive(std::size_t from) {
+    Bytes bytes = take_over(from);
+    traffic_.received += bytes.size();
+    return bytes;
+  }
+
   const RankTraffic& traffic() const { return traffic_; }
 
  protected:
   virtual std::vector<Bytes> exchange(std::span<const std::uint8_t> mine) = 0;
+  virtual void hand_over(std::size_t to, std::span<const std::uint8_t> bytes) = 0;
+  virtual Bytes take_over(std::size_t from) = 0;
 
  private:
   RankTraffic traffic_;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "base/rows.h"
 #include "contcore/distance.h"
 #include "contcore/error.h"
 #include "coreset/greedy_bounds.h"
@@ -33,6 +34,7 @@ constexpr std::size_t kKeptBytes = std::size_t{16} << 20;
 // Vectors that were sent and may be candidates again, the same ones on all ranks: the latest.
 class SentVectors {
  public:
+  SentVectors() = default;
   SentVectors(std::size_t most, VectorView like)
       : store_(most, like.cols, kept_as(like.scalar)), id_of_(most, kNone) {}
 
@@ -121,12 +123,12 @@ class RankSampler {
         tuning_(tuning),
         limits_(limits),
         count_(std::min(options.count, points.rows)),
-        state_(points.here, base),
-        sent_(std::min(limits.kept, kKeptBytes / std::max<std::size_t>(1, row_bytes())),
-              points.here) {}
+        state_(points.here, base) {}
 
   PickedPoints run() {
     do_on_all(&ranks_, [&] { prepare(); });
+    const std::vector<std::size_t> kept = all_of<std::size_t>(&ranks_, {kept_rows()});
+    sent_ = SentVectors(*std::min_element(kept.begin(), kept.end()), points_.here);
     if (state_.base.rows == 0) pick_first();
     while (!finished_) {
       round_.sweep();
@@ -138,7 +140,7 @@ class RankSampler {
       survivors_.end();
     }
     if (options_.progress) options_.progress(1.0);
-    round_.count_stages(state_.result);
+    count_stages();
     Vectors vectors = all_picked();
     return {std::move(state_.result), std::move(vectors)};
   }
@@ -151,6 +153,13 @@ class RankSampler {
     return points_.here.cols * bytes_of(SentVectors::kept_as(points_.here.scalar));
   }
 
+  // How many vectors this rank would keep of those that were sent.
+  std::size_t kept_rows() const {
+    const std::size_t limit = options_.memory_limit;
+    const std::size_t bytes = limit > 0 ? std::min(kKeptBytes, limit / 4) : kKeptBytes;
+    return std::min(limits_.kept, bytes / std::max<std::size_t>(1, row_bytes()));
+  }
+
   // ---- preparation: nothing is said to other ranks -------------------------------------------
 
   void prepare() {
@@ -159,8 +168,9 @@ class RankSampler {
     check_greedy(here, points_.rows, base, options_);
     GreedyOptions mine = options_;
     if (options_.memory_limit > 0) {
-      const std::size_t others = count_ * (row_bytes() + Centres::bytes_each(64)) + kKeptBytes;
-      mine.memory_limit = options_.memory_limit - std::min(options_.memory_limit - 1, others);
+      // Not for the sketch: the picks of all, and what is kept of what was sent.
+      const std::size_t taken = count_ * row_bytes() + kept_rows() * row_bytes();
+      mine.memory_limit -= std::min(mine.memory_limit / 2, taken);
     }
     const std::size_t width = tuning_.width ? *tuning_.width : greedy_width(here, base, mine);
     state_.sketch = StepSketch(here, base, width, compute_);
@@ -397,6 +407,37 @@ class RankSampler {
     return all;
   }
 
+  // Of all ranks, whose sketches may be of several widths.
+  void count_stages() {
+    round_.count_stages(state_.result);
+    Packer packer;
+    packer.put(state_.result.full_distances);
+    for (const GreedyStage& stage : state_.result.stages) {
+      packer.put_text(stage.name);
+      packer.put(stage.settled);
+    }
+    state_.result.stages.clear();
+    state_.result.full_distances = 0;
+    for (const Ranks::Bytes& said : ranks_.all_gather(packer.bytes())) {
+      Unpacker from(said);
+      state_.result.full_distances += from.get<std::uint64_t>();
+      while (!from.empty()) {
+        const std::string name = from.get_text();
+        add_stage(name, from.get<std::uint64_t>());
+      }
+    }
+  }
+  void add_stage(const std::string& name, std::uint64_t settled) {
+    std::vector<GreedyStage>& stages = state_.result.stages;
+    const auto same = std::find_if(stages.begin(), stages.end(),
+                                   [&](const GreedyStage& stage) { return stage.name == name; });
+    if (same != stages.end()) {
+      same->settled += settled;
+    } else {
+      stages.push_back({name, settled});
+    }
+  }
+
   // Who is told to stop says so with the next step, to all.
   void report() {
     const double part = part_done(state_.result.picks.size(), std::max<std::size_t>(1, count_));
@@ -404,9 +445,6 @@ class RankSampler {
     if (options_.progress && !options_.progress(done)) stop_ = true;
   }
 
-  static double part_done(std::size_t done, std::size_t all) {
-    return static_cast<double>(done) / static_cast<double>(all);
-  }
   static constexpr double kPrepared = 0.1;  // of the progress
 
   const Points& points_;

@@ -464,7 +464,8 @@ LearnReport Detector::learn_images(const ImageList& images, const LearnOptions& 
   state_->extractor.release();
   seen = all_of(ranks, std::move(seen));
   report.skipped = skipped_by_all(ranks, std::move(report.skipped));
-  report.on_disk = set.on_disk();
+  const std::vector<char> on_disk = all_of<char>(ranks, {set.on_disk() ? char{1} : char{0}});
+  report.on_disk = std::count(on_disk.begin(), on_disk.end(), 1) > 0;
   if (ranks != nullptr) keep_others(kept, images, seen, mine);
   const TrainingSet all = set.view(ranks);
   if (all.count > 0) {

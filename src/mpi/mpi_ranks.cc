@@ -2,7 +2,7 @@
 // by itself.
 //
 // One exchange is an all-gather of the lengths, then of the bytes: these in pieces, since MPI
-// counts with an int.
+// counts with an int. What one rank sends to another goes in the same way.
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -16,7 +16,7 @@
 namespace contcore {
 namespace {
 
-constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // bytes of all ranks
+constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // bytes
 
 // The next bytes of each rank's, from `done` of them on.
 struct Piece {
@@ -89,6 +89,29 @@ std::vector<Ranks::Bytes> MpiRanks::exchange(std::span<const std::uint8_t> mine)
     }
   }
   return said;
+}
+
+void MpiRanks::hand_over(std::size_t to, std::span<const std::uint8_t> bytes) {
+  const std::uint64_t length = bytes.size();
+  const int rank = static_cast<int>(to);
+  MPI_Send(&length, 1, MPI_UINT64_T, rank, 0, MPI_COMM_WORLD);
+  for (std::size_t done = 0; done < bytes.size(); done += kMostAtOnce) {
+    const std::size_t part = std::min(kMostAtOnce, bytes.size() - done);
+    MPI_Send(bytes.data() + done, static_cast<int>(part), MPI_BYTE, rank, 0, MPI_COMM_WORLD);
+  }
+}
+
+Ranks::Bytes MpiRanks::take_over(std::size_t from) {
+  std::uint64_t length = 0;
+  const int rank = static_cast<int>(from);
+  MPI_Recv(&length, 1, MPI_UINT64_T, rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  Bytes bytes(length);
+  for (std::size_t done = 0; done < bytes.size(); done += kMostAtOnce) {
+    const std::size_t part = std::min(kMostAtOnce, bytes.size() - done);
+    MPI_Recv(bytes.data() + done, static_cast<int>(part), MPI_BYTE, rank, 0, MPI_COMM_WORLD,
+             MPI_STATUS_IGNORE);
+  }
+  return bytes;
 }
 
 }  // namespace contcore

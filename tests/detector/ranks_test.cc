@@ -24,7 +24,7 @@ namespace contcore {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::on_ranks;
+using in_threads::on_ranks;
 
 class LearningOnRanks : public ::testing::Test {
  protected:

@@ -3,8 +3,10 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <deque>
 #include <exception>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -14,7 +16,7 @@
 #include "contcore/error.h"
 #include "contcore/ranks.h"
 
-namespace contcore::testing {
+namespace contcore::in_threads {
 
 /// Where the ranks meet. Who leaves by an exception is not waited for: the others get one too.
 class MeetingPlace {
@@ -39,6 +41,21 @@ class MeetingPlace {
     return heard_;
   }
 
+  void send(std::size_t from, std::size_t to, std::span<const std::uint8_t> bytes) {
+    const std::lock_guard lock(mutex_);
+    letters_[{from, to}].emplace_back(bytes.begin(), bytes.end());
+    all_.notify_all();
+  }
+  Ranks::Bytes receive(std::size_t from, std::size_t to) {
+    std::unique_lock lock(mutex_);
+    std::deque<Ranks::Bytes>& letters = letters_[{from, to}];
+    all_.wait(lock, [&] { return !letters.empty() || left_; });
+    if (letters.empty()) throw Error(Error::Kind::kInternal, "another rank has gone");
+    Ranks::Bytes bytes = std::move(letters.front());
+    letters.pop_front();
+    return bytes;
+  }
+
   void leave() {
     const std::lock_guard lock(mutex_);
     left_ = true;
@@ -49,6 +66,7 @@ class MeetingPlace {
   std::mutex mutex_;
   std::condition_variable all_;
   std::vector<Ranks::Bytes> said_;
+  std::map<std::pair<std::size_t, std::size_t>, std::deque<Ranks::Bytes>> letters_;
   std::vector<Ranks::Bytes> heard_;  // stays until the next round is complete
   std::size_t here_ = 0;
   std::size_t round_ = 0;
@@ -65,6 +83,10 @@ class ThreadRanks : public Ranks {
   std::vector<Bytes> exchange(std::span<const std::uint8_t> mine) override {
     return place_.meet(rank_, mine);
   }
+  void hand_over(std::size_t to, std::span<const std::uint8_t> bytes) override {
+    place_.send(rank_, to, bytes);
+  }
+  Bytes take_over(std::size_t from) override { return place_.receive(from, rank_); }
 
  private:
   MeetingPlace& place_;
@@ -106,4 +128,4 @@ inline void on_ranks(std::size_t count, const std::function<void(Ranks&)>& work)
   if (first) std::rethrow_exception(first);
 }
 
-}  // namespace contcore::testing
+}  // namespace contcore::in_threads
