@@ -28,6 +28,8 @@ def as_array(given: Any, name: str) -> NDArray[Any]:
                 f"{name}: cannot be used as it is ({error}); hand in a tensor on the CPU that needs "
                 "no gradient, such as x.detach().cpu(), of float32, float16 or uint8"
             ) from error
+    if isinstance(given, np.ma.MaskedArray) and bool(np.any(given.mask)):
+        raise InputError(f"{name}: some values are masked; fill them, or leave their rows out")
     try:
         return np.asarray(given)
     except ValueError as error:  # rows of different lengths
@@ -136,7 +138,10 @@ def _of_pil(image: Any, name: str) -> Any:
     image = image if upright is None else upright
     if sixteen:
         return np.asarray(image).astype(np.uint16)
-    return np.asarray(image if image.mode in ("RGB", "L") else image.convert("RGB"))
+    try:
+        return np.asarray(image if image.mode in ("RGB", "L") else image.convert("RGB"))
+    except ValueError as error:
+        raise TypeError(f"{name}: a PIL image of mode {image.mode}: {error}") from error
 
 
 def parse_size(size: Union[int, str, None], name: str) -> int:
@@ -169,17 +174,24 @@ def whole(number: Any, name: str, least: int = 0) -> int:
     return value
 
 
+def as_text(text: Any, what: str) -> str:
+    """Text that the extension takes: half characters, as in names of files, have no UTF-8."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what}: a name is needed, not {text!r}")
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise UsageError(f"{what}: {text!r} has a character that no text has")
+    return text
+
+
 def as_name(name: Any, what: str) -> str:
     """A name of something, such as a task."""
-    if not isinstance(name, str):
-        raise TypeError(f"{what}: a name is needed, not {name!r}")
-    if not name:
+    if as_text(name, what) == "":
         raise UsageError(f"a {what} needs a name")
-    return name
+    return str(name)
 
 
 def part(number: Any, name: str) -> float:
-    """A number as a part of 1."""
+    """A number, such as a part of 1."""
     if isinstance(number, (str, bytes)) or not hasattr(number, "__float__"):
         raise TypeError(f"{name}: a number is needed, not {number!r}")
     return float(number)
@@ -196,7 +208,7 @@ def thread_count(threads: Optional[int]) -> int:
 def device_name(device: DeviceName) -> str:
     """As text."""
     if isinstance(device, str):
-        return device
+        return as_text(device, "device")
     if type(device).__module__.startswith("torch") and hasattr(device, "type"):
         return str(device)
     raise TypeError(f"device: a name such as 'auto', 'cpu' or 'cuda:0' is needed, not {device!r}")

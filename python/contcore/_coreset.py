@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _contcore
-from ._arrays import DeviceName, as_indices, as_vectors, parse_size, where, whole
+from ._arrays import DeviceName, as_indices, as_vectors, parse_size, part, where, whole
 from ._errors import InputError, UsageError
 from ._progress import Progress, told
 
@@ -39,7 +39,7 @@ def _count(rows: int, count: Optional[int], ratio: Optional[float]) -> int:
     if count is not None:
         return min(whole(count, "count", 1), rows)
     assert ratio is not None
-    if not 0 < ratio <= 1:
+    if not 0 < part(ratio, "ratio") <= 1:
         raise UsageError(f"ratio {ratio} is not a part; it must be above 0 and at most 1")
     return min(max(floor(ratio * rows), 1), rows)
 

@@ -18,6 +18,7 @@ from ._arrays import (
     as_image,
     as_name,
     as_path,
+    as_text,
     is_path,
     parse_size,
     part,
@@ -67,6 +68,13 @@ def _given(images: Sequence[Any]) -> List[Any]:
     return [as_image(image, f"image {i}") for i, image in enumerate(images)]
 
 
+def _several(given: Any, name: str) -> List[Any]:
+    try:
+        return list(given)
+    except TypeError:
+        raise TypeError(f"{name}: a list is needed, not {given!r}") from None
+
+
 def _pixels(image: Any) -> NDArray[np.uint8]:
     return read_image(image) if is_path(image) else as_image(image)
 
@@ -76,11 +84,13 @@ def _options(**given: Any) -> Dict[str, Any]:
     options = {name: value for name, value in given.items() if value is not None}
     for name in ("resize", "crop"):
         if name in options:
-            options[name] = str(options[name])
+            options[name] = as_text(str(options[name]), name)
     if isinstance(options.get("layers"), str):
         options["layers"] = [name.strip() for name in options["layers"].split(",")]
+    if "layers" in options:
+        options["layers"] = [as_name(one, "layer") for one in _several(options["layers"], "layers")]
     if "backbone" in options:
-        options["backbone"] = os.fsdecode(options["backbone"])
+        options["backbone"] = os.fsdecode(as_path(options["backbone"]))
     if "memory" in options:
         options["memory"] = parse_size(options["memory"], "memory")
         if "capacity" in options:
@@ -539,8 +549,7 @@ class Detector:
         or PIL images. `p` is the part of the patches that is taken (0.01; online 0.1); `online`
         learns one image at a time, each seen once."""
         as_name(task, "task")
-        if p is not None and not 0 < part(p, "p") <= 1:
-            raise UsageError(f"p {p} is not a part; it must be above 0 and at most 1")
+        rate = _rate(p)
         given = _given(_listed(images))
         if not given:
             raise InputError(f"task {task!r}: there are no images to learn")
@@ -548,10 +557,10 @@ class Detector:
             facts = self._detector.learn_images(
                 given,
                 task,
-                p or 0.0,
+                rate,
                 online,
                 strict,
-                false_alarms,
+                part(false_alarms, "false_alarms"),
                 parse_size(memory_limit, "memory_limit"),
                 _user(),
                 where(threads, device),
@@ -574,9 +583,8 @@ class Detector:
         device: DeviceName = "auto",
     ) -> None:
         """Learns one image. What it scores before that calibrates its task."""
-        rate = 0.0 if p is None else part(p, "p")
         self._detector.learn_one(
-            _pixels(image), as_name(task, "task"), rate, _user(), where(threads, device)
+            _pixels(image), as_name(task, "task"), _rate(p), _user(), where(threads, device)
         )
 
     def learn_defect(
@@ -595,7 +603,7 @@ class Detector:
         self._detector.learn_defect(
             _pixels(image),
             as_name(task, "task"),
-            None if box is None else [float(side) for side in box],
+            None if box is None else _box(box),
             None if mask is None else _mask(mask),
             where(threads, device),
         )
@@ -617,7 +625,7 @@ class Detector:
         _check_rates(false_alarms, strangers)
         given: List[Any] = [as_path(image) if is_path(image) else as_image(image)]
         (facts,) = self._detector.inspect(
-            given, task or "", false_alarms, strangers, map, where(threads, device)
+            given, _product(task), false_alarms, strangers, map, where(threads, device)
         )
         if facts["error"] is not None:
             raise InputError(facts["error"])
@@ -648,7 +656,7 @@ class Detector:
         crew = where(threads, device)
         at_a_time = 4 * (crew[0] or os.cpu_count() or 1)
         return self._inspect_pieces(
-            listed, at_a_time, (task or "", false_alarms, strangers, map, crew), progress
+            listed, at_a_time, (_product(task), false_alarms, strangers, map, crew), progress
         )
 
     def _inspect_pieces(
@@ -782,6 +790,27 @@ class Detector:
             return None
 
 
+def _rate(p: Optional[float]) -> float:
+    """The part of the patches that is taken; 0: as the library has it."""
+    if p is None:
+        return 0.0
+    if not 0 < part(p, "p") <= 1:
+        raise UsageError(f"p {p} is not a part; it must be above 0 and at most 1")
+    return float(p)
+
+
+def _product(task: Optional[str]) -> str:
+    """The task that is named; "": none is."""
+    return "" if task is None else as_text(task, "task")
+
+
+def _box(box: Any) -> List[float]:
+    sides = [part(side, "box") for side in _several(box, "box")]
+    if len(sides) != 4:
+        raise UsageError(f"box: x, y, width and height are needed, not {box!r}")
+    return sides
+
+
 def _mask(mask: Any) -> NDArray[np.uint8]:
     if is_path(mask):
         return read_image(mask)
@@ -825,9 +854,9 @@ def _check_same(memory: Memory, wanted: Dict[str, Any], file: str) -> None:
 
 
 def _check_rates(false_alarms: float, strangers: float) -> None:
-    if not 0 < false_alarms < 1:
+    if not 0 < part(false_alarms, "false_alarms") < 1:
         raise UsageError("false_alarms must be above 0 and below 1, such as 0.05")
-    if not 0 <= strangers < 1:
+    if not 0 <= part(strangers, "strangers") < 1:
         raise UsageError("strangers must be from 0 to below 1, such as 0.01")
 
 

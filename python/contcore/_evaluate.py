@@ -31,13 +31,15 @@ from ._arrays import (
     as_array,
     as_floats,
     as_path,
+    as_text,
     is_path,
     parse_size,
+    part,
     thread_count,
     where,
     whole,
 )
-from ._detector import _options
+from ._detector import _options, _several
 from ._errors import UsageError
 from ._progress import Progress, told
 
@@ -361,7 +363,7 @@ def _method_name(method: Any) -> str:
     name = getattr(method, "name", None) or type(method).__name__
     if not isinstance(name, str):
         raise TypeError(f"a method's name is a text, not {name!r}")
-    return name
+    return as_text(name, "method")
 
 
 # ---- evaluation ----------------------------------------------------------------------------------
@@ -537,7 +539,7 @@ def evaluate(
     q: float = 0.75,
     seeds: int = 1,
     orders: Union[str, Sequence[str]] = "",
-    classes: Optional[Sequence[str]] = None,
+    classes: Union[str, Sequence[str], None] = None,
     backbone: Optional[Path] = None,
     layers: Union[str, Sequence[str], None] = None,
     precision: Optional[str] = None,
@@ -563,7 +565,9 @@ def evaluate(
     the command has them (`contcore evaluate --help`); `cache=False` keeps nothing. `report` leaves a
     page in that folder."""
     single = isinstance(methods, str) or callable(methods) or hasattr(methods, "learn")
-    chosen: List[Any] = [methods] if single else list(methods)  # type: ignore[arg-type]
+    chosen: List[Any] = [methods] if single else _several(methods, "methods")
+    if not chosen:
+        raise UsageError("methods: there are none to evaluate")
     known = {facts[0]: MethodInfo(*facts) for facts in _contcore.methods()}
     for method in chosen:
         if isinstance(method, str):
@@ -571,7 +575,8 @@ def evaluate(
                 raise UsageError(f"there is no method {method!r}; there are {', '.join(known)}")
         elif not callable(method) and not (hasattr(method, "learn") and hasattr(method, "score")):
             raise TypeError(f"{method!r} is no method: it has no learn(task, images) and score(images)")
-    given: List[Any] = [data] if is_path(data) or isinstance(data, Dataset) else list(data)  # type: ignore[arg-type]
+    one_alone = is_path(data) or isinstance(data, Dataset)
+    given: List[Any] = [data] if one_alone else _several(data, "data")
     datasets = [one if isinstance(one, Dataset) else open_dataset(one) for one in given]
     options = _options(
         layers=layers,
@@ -580,8 +585,8 @@ def evaluate(
         resize=resize,
         crop=crop,
         backbone=backbone,
-        schedule=schedule,
-        classes=None if classes is None else list(classes),
+        schedule=as_text(schedule, "schedule"),
+        classes=None if classes is None else _names(classes, "classes"),
         score=score,
         fresh=fresh,
     )
@@ -591,10 +596,12 @@ def evaluate(
     if cache is True:
         options["cache"] = default_cache()
     elif cache is not None and cache is not False:
-        options["cache"] = os.fsdecode(cache)
+        options["cache"] = os.fsdecode(as_path(cache))
     if cache_limit is not None:
         options["cache_limit"] = parse_size(cache_limit, "cache_limit")
-    ordered = [orders] if isinstance(orders, str) else list(orders)
+    ordered = _names(orders, "orders")
+    if not ordered:
+        raise UsageError("orders: there are none to evaluate")
     runs: List[RunResult] = []
     total = len(ordered) * len(chosen) * whole(seeds, "seeds", 1)
     again = len(ordered) * seeds > 1
@@ -606,15 +613,15 @@ def evaluate(
                 for seed in range(seeds):
                     done = len(runs)
 
-                    def part(of_one: float, done: int = done) -> Any:
+                    def so_far(of_one: float, done: int = done) -> Any:
                         assert callback is not None
                         return callback((done + of_one) / total)
 
                     online = isinstance(method, str) and known[method].online
                     setting: Dict[str, Any] = {
                         "m": whole(m, "m", 1),
-                        "p": (0.1 if online else 0.01) if p is None else p,
-                        "q": q,
+                        "p": (0.1 if online else 0.01) if p is None else part(p, "p"),
+                        "q": part(q, "q"),
                         "seed": seed,
                     }
                     own = None
@@ -623,7 +630,7 @@ def evaluate(
                     else:
                         own = _Adapter(method.make(), evaluation)
                     result = evaluation.run(
-                        setting, own, where(threads, device), None if callback is None else part
+                        setting, own, where(threads, device), None if callback is None else so_far
                     )
                     runs.append(RunResult(result))
     name = ">".join(one.name for one in datasets)
@@ -632,6 +639,12 @@ def evaluate(
     if report is not None:
         results.write_report(report)
     return results
+
+
+def _names(given: Union[str, Sequence[str]], what: str) -> List[str]:
+    """One name, or several."""
+    listed = [given] if isinstance(given, str) else _several(given, what)
+    return [as_text(name, what) for name in listed]
 
 
 class _Maker:

@@ -165,7 +165,7 @@ class Memory:
 
     def tasks_at(self, false_alarms: float) -> List[Task]:
         """The same with thresholds at another rate."""
-        return [Task(**facts) for facts in self._memory.tasks(false_alarms)]
+        return [Task(**facts) for facts in self._memory.tasks(part(false_alarms, "false_alarms"))]
 
     @property
     def source(self) -> Dict[str, str]:
@@ -260,7 +260,11 @@ class Memory:
     ) -> None:
         """Sets the threshold of a task by hand: a score, or a rate of false alarms to calibrate
         for. Neither: it is left to the calibration again."""
-        self._memory.set_threshold(task, score, false_alarms)
+        self._memory.set_threshold(
+            as_name(task, "task"),
+            None if score is None else part(score, "score"),
+            None if false_alarms is None else part(false_alarms, "false_alarms"),
+        )
 
     def rename_task(self, old: str, new: str) -> None:
         """Calls a task by another name."""
@@ -308,7 +312,13 @@ class Memory:
             f"{self.dtype}{': ' + names if names else ''}>"
         )
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Optional[str]:
+        try:
+            return self._table()
+        except UsageError:  # a detector's that is closed: the plain form says so
+            return None
+
+    def _table(self) -> str:
         head = ["task", "images", "vectors", "certificate", "threshold", "drift"]
         rows = "".join(
             "<tr>"

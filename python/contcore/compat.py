@@ -22,11 +22,12 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from typing import Any, Dict, List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._arrays import Path
 from ._coreset import NearestIndex, greedy_sample
 from ._devices import devices
 from ._errors import DamagedError, InputError
@@ -186,11 +187,19 @@ class KCenterGreedy:
         self._centres = None
         self._min_distances = None
 
+    def _checked(self, rows: Sequence[int], name: str) -> NDArray[np.int64]:
+        n = self.n_observations
+        given = [int(i) for i in rows]
+        for index in given:
+            if not -n <= index < n:
+                raise IndexError(f"{name}: {index} is no row of an embedding of {n}")
+        return np.array(given, dtype=np.int64)
+
     def update_distances(self, cluster_centers: Optional[Sequence[int]]) -> None:
         """Takes more rows as covered: `min_distances` follows."""
         if not cluster_centers:
             return
-        more = np.array([int(i) for i in cluster_centers], dtype=np.int64)
+        more = self._checked(cluster_centers, "cluster_centers")
         old = np.empty(0, dtype=np.int64) if self._centres is None else self._centres
         self.reset_distances()
         self._centres = np.concatenate([old, more])
@@ -214,12 +223,9 @@ class KCenterGreedy:
         indices : list of int
             ``coreset_size`` of them, all different.
         """
-        given = [] if selected_idxs is None else [int(i) for i in selected_idxs]
         n = self.n_observations
-        for index in given:
-            if not -n <= index < n:
-                raise IndexError(f"selected_idxs: {index} is no row of an embedding of {n}")
-        selected = np.unique(np.array(given, dtype=np.int64) % n)
+        given: Sequence[int] = [] if selected_idxs is None else selected_idxs
+        selected = np.unique(self._checked(given, "selected_idxs") % n)
         if self.coreset_size > n - len(selected):
             raise ValueError(
                 f"selected_idxs: {len(selected)} of {n} rows are taken, which leaves fewer than the "
@@ -485,28 +491,32 @@ class FaissNN:
             raise AttributeError("run: there is nothing to search in; call fit or load first")
         return index.search(query_features, n_nearest_neighbours)
 
-    def save(self, filename: Union[str, "os.PathLike[str]"]) -> None:
+    def save(self, filename: Path) -> None:
         """Writes the vectors as faiss writes an IndexFlatL2."""
         if self._vectors is None:
             raise AttributeError("save: there is nothing to save; call fit or load first")
         rows, dimension = self._vectors.shape
-        part = f"{os.fspath(filename)}.part"
-        with open(part, "wb") as file:
-            file.write(
-                _FAISS_HEADER.pack(
-                    b"IxF2", dimension, rows, _FAISS_UNUSED, _FAISS_UNUSED, True, 1, rows * dimension
-                )
-            )
-            file.write(self._vectors.astype("<f4", copy=False).data)
-        os.replace(part, filename)
+        part = f"{os.fsdecode(filename)}.part"
+        head = _FAISS_HEADER.pack(
+            b"IxF2", dimension, rows, _FAISS_UNUSED, _FAISS_UNUSED, True, 1, rows * dimension
+        )
+        try:
+            with open(part, "wb") as file:
+                file.write(head)
+                file.write(self._vectors.astype("<f4", copy=False).data)
+            os.replace(part, filename)
+        except OSError:
+            if os.path.exists(part):
+                os.remove(part)
+            raise
 
-    def load(self, filename: Union[str, "os.PathLike[str]"]) -> None:
+    def load(self, filename: Path) -> None:
         """Searches in the vectors of a file that `save` or faiss (IndexFlatL2) has written."""
         with open(filename, "rb") as file:
             head = file.read(_FAISS_HEADER.size)
             if not head.startswith(b"IxF2"):
                 raise InputError(
-                    f"{os.fspath(filename)}: is no file of a faiss IndexFlatL2; save it by "
+                    f"{os.fsdecode(filename)}: is no file of a faiss IndexFlatL2; save it by "
                     "FaissNN.save, or build the index again from its features"
                 )
             size = os.fstat(file.fileno()).st_size - _FAISS_HEADER.size
@@ -517,7 +527,7 @@ class FaissNN:
                     self._set(vectors.astype(np.float32).reshape(rows, dimension))
                     return
         raise DamagedError(
-            f"{os.fspath(filename)}: is cut short or altered; save it again from its features"
+            f"{os.fsdecode(filename)}: is cut short or altered; save it again from its features"
         )
 
     def reset_index(self) -> None:

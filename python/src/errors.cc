@@ -41,6 +41,8 @@ void bind_errors(py::module_& /*module*/) {
     } catch (const Error& error) {
       const py::object type = py::module_::import("contcore._errors").attr(class_of(error.kind()));
       PyErr_SetObject(type.ptr(), text_of(error.what()).ptr());
+    } catch (const py::cast_error& error) {  // of an option, or of what a method says of itself
+      PyErr_SetString(PyExc_TypeError, error.what());
     } catch (const std::length_error&) {  // a vector of more than any memory holds
       PyErr_NoMemory();
     }

@@ -544,6 +544,14 @@ def test_what_is_no_vectors_is_refused(taker):
     for wrong in (good[:, :0], np.zeros((0, 0))):
         with pytest.raises(InputError, match="no numbers"):
             takers(wrong)[taker]()
+    with pytest.raises(InputError, match="masked"):
+        takers(np.ma.masked_array(good, good > 0))[taker]()
+
+
+def test_arrays_that_could_be_masked_but_are_not():
+    rows = random_rows(30, 3)
+    found = greedy_sample(np.ma.masked_array(rows), 5).picks
+    assert found.tolist() == greedy_sample(rows, 5).picks.tolist()
 
 
 @pytest.mark.parametrize("taker", TAKERS)
@@ -804,6 +812,29 @@ def test_numbers_that_make_no_sense():
         lambda: Memory(3, None),
     ):
         with pytest.raises(TypeError, match="whole number"):
+            call()
+    memory = Memory(3, 9)
+    memory.learn(random_rows(20, 3), "it", p=0.2)
+    for call in (
+        lambda: greedy_sample(random_rows(9, 3), ratio="0.5"),
+        lambda: memory.tasks_at("0.05"),
+        lambda: memory.set_threshold("it", "5"),
+        lambda: memory.set_threshold("it", false_alarms="5"),
+        lambda: memory.set_threshold(5, 5),
+    ):
+        with pytest.raises(TypeError, match="needed, not"):
+            call()
+
+
+def test_text_that_has_no_utf8():
+    memory, half = Memory(3, 9), "\udcff"
+    for call in (
+        lambda: memory.learn(random_rows(20, 3), half),
+        lambda: memory.learn(random_rows(20, 3), "a\0b"),
+        lambda: greedy_sample(random_rows(9, 3), 2, device=half),
+        lambda: greedy_sample(random_rows(9, 3), 2, device="cpu\0"),
+    ):
+        with pytest.raises(UsageError, match="has a character that no text has"):
             call()
 
 

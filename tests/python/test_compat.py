@@ -218,6 +218,10 @@ def test_one_center_after_the_other():
         assert sampler.min_distances.shape == (200, 1)
         picks.append(sampler.get_new_idx())
     assert picks == greedy_sample(rows, 5, start=0).picks.tolist()
+    with pytest.raises(IndexError, match="200 is no row"):
+        sampler.update_distances([200])
+    assert sampler.get_new_idx() == picks[-1]
+    assert sampler.select_coreset_idxs(np.array([3, 4])) == sampler.select_coreset_idxs([3, 4])
 
 
 def test_identity_and_random():
@@ -338,7 +342,14 @@ def test_broken_files_are_refused(tmp_path):
     nn.fit(random_rows(10, 3))
     path = tmp_path / "index"
     nn.save(path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError):
+        nn.save(tmp_path / "folder")
+    (tmp_path / "folder").rmdir()
     assert os.listdir(tmp_path) == ["index"]  # nothing else is left
+    nn.save(os.fsencode(path))
+    nn.load(os.fsencode(path))
+    assert os.listdir(tmp_path) == ["index"]
     whole = path.read_bytes()
     broken = [whole[:20], whole[:-1], whole + b"x", whole[:8] + b"\xff" * 8 + whole[16:]]
     for content in broken:

@@ -103,6 +103,7 @@ def test_turned_photographs_are_upright(detector, tmp_path):
         ("nowhere.png", contcore.InputError, "nowhere.png"),
         (b"nowhere.png", contcore.InputError, "nowhere.png"),
         ("/", contcore.InputError, "/"),
+        (Image.new("RGBA", (64, 64)).convert("LA").convert("La"), TypeError, "mode La"),
     ],
 )
 def test_what_is_no_image_is_refused(detector, wrong, error, says):
@@ -208,12 +209,15 @@ def test_options_of_a_file_are_kept_to(folder):
     with contcore.Detector.open_to_learn(path, **HOW) as mine:
         mine.learn(folder / "good", "plate")
         mine.save()
+    for same in (["layer2", "layer3"], ("layer2", "layer3"), "layer2, layer3"):
+        contcore.Detector.open_to_learn(path, layers=same).close()
     for other in ({"resize": 96}, {"precision": "float"}, {"memory": "1M"}, {"paper": True}, {"layers": "x"}):
         with pytest.raises(contcore.InputError, match="was made with"):
             contcore.Detector.open_to_learn(path, **other)
     with contcore.Detector.open_to_learn(path, **HOW) as again:  # and nothing holds it
         assert not again.is_new
     assert "closed" in repr(again) and again._repr_html_() is None
+    assert "closed" in repr(again.memory) and again.memory._repr_html_() is None
 
 
 @pytest.mark.parametrize(
@@ -224,6 +228,11 @@ def test_options_of_a_file_are_kept_to(folder):
         ({"score": 3}, TypeError),
         ({"memory": "1M", "capacity": 5}, contcore.UsageError),
         ({"backbone": "builtin", "resize": "wide"}, contcore.Error),
+        ({"backbone": "builtin", "resize": "\udcff"}, contcore.UsageError),
+        ({"backbone": "builtin\0"}, contcore.UsageError),
+        ({"backbone": 5}, TypeError),
+        ({"layers": 5}, TypeError),
+        ({"layers": [5]}, TypeError),
     ],
 )
 def test_options_that_make_no_sense(wrong, error):
@@ -281,6 +290,26 @@ def test_defects_can_be_shown(detector):
     assert mine.memory.tasks[0].known_defects == 2
     with pytest.raises(contcore.Error):
         mine.learn_defect(plate(1), "nothing", box=(0, 0, 9, 9))
+    for box, error in [("abcd", TypeError), (7, TypeError), ((0, 0, 9), contcore.UsageError)]:
+        with pytest.raises(error, match="box"):
+            mine.learn_defect(plate(1), "plate", box=box)
+
+
+def test_parts_that_make_no_sense(detector):
+    mine = detector.copy()
+    for p in (0, -1, 2, float("nan")):
+        for learn in (mine.learn, mine.learn_online):
+            with pytest.raises(contcore.UsageError, match="p .* is not a part"):
+                learn(plate(1), "plate", p=p)
+    for call in (
+        lambda: mine.learn(plate(1), "plate", false_alarms="0.05"),
+        lambda: mine.inspect(plate(1), false_alarms=None),
+        lambda: mine.inspect(plate(1), strangers="0.05"),
+        lambda: mine.inspect(plate(1), task=5),
+    ):
+        with pytest.raises(TypeError, match="needed, not"):
+            call()
+    assert mine.memory.tasks[0].images == 30
 
 
 def test_pictures(detector):

@@ -151,6 +151,23 @@ def test_what_is_no_method_is_refused(products):
             contcore.evaluate(products, methods=[wrong], cache=False, **HOW)
     with pytest.raises(contcore.Error):
         contcore.evaluate(products / "a" / "test", cache=False, **HOW)
+    for how, error in [
+        ({"methods": []}, contcore.UsageError),
+        ({"orders": []}, contcore.UsageError),
+        ({"methods": None}, TypeError),
+        ({"p": "x"}, TypeError),
+        ({"schedule": 5}, TypeError),
+        ({"layers": [1]}, TypeError),
+    ]:
+        with pytest.raises(error, match=next(iter(how)).rstrip("s")):
+            contcore.evaluate(products, **how, cache=False, **HOW)
+
+
+def test_what_a_method_says_of_itself(products):
+    for says in ({"vectors": -1}, {"numbers": 10**30}):
+        method = type("Much", (Mean,), says)
+        with pytest.raises(TypeError):
+            contcore.evaluate(products, methods=method, classes="a", cache=False, **HOW)
 
 
 def plain_padim(products, name, dimensions=100):
