@@ -15,11 +15,12 @@ TEST_PACKAGES := libgtest-dev libopencv-imgproc-dev libopencv-imgcodecs-dev pyth
 PYTHON_PACKAGES := python3-dev pybind11-dev python3-numpy
 WHEEL_PACKAGES := patchelf binutils python3-venv
 LINT_PACKAGES := clang clang-format clang-tidy python3
+MPI_PACKAGES := libopenmpi-dev openmpi-bin iproute2 python3-numpy
 PAGE_PACKAGES := chromium nodejs python3-numpy
 BENCH_PACKAGES := libfaiss-dev libopenblas-dev libopencv-imgproc-dev libopencv-imgcodecs-dev python3-numpy
 FORMATTED = $(shell git ls-files --cached --others --exclude-standard '*.cc' '*.h')
 
-.PHONY: build python wheel test test-cuda test-page fuzz demo bench bench-backbones bench-cuda bench-images install deb docs format lint packages
+.PHONY: build python wheel test test-cuda test-mpi test-page fuzz demo bench bench-backbones bench-cuda bench-images install deb docs format lint packages
 
 # The command and the libraries. Whether the tests are built too is for `make test` to say.
 build: packages
@@ -50,6 +51,13 @@ test-cuda: packages
 	cmake --preset release -B build/cuda -DCONTCORE_CUDA=ON -DCONTCORE_TESTS=ON
 	cmake --build build/cuda -j $(JOBS) --target contcore_command contcore_cuda_tests
 	build/cuda/tests/contcore_cuda_tests --gtest_brief=1 || [ $$? = 77 ]
+
+# Several processes under mpirun, against one. FROM=folder takes a build's objects instead of compiling.
+test-mpi: PACKAGES += $(MPI_PACKAGES)
+test-mpi: packages
+	cmake --preset release -B build/mpi -DCONTCORE_MPI=ON -DCONTCORE_OBJECTS=$(FROM)
+	cmake --build build/mpi -j $(JOBS) --target contcore_command
+	cd tests/apps && /usr/bin/python3 mpi_test.py $(CURDIR)/build/mpi/apps/contcore
 
 # The page in a real browser. npm may be there without being Debian's.
 test-page: PACKAGES += $(PAGE_PACKAGES) $(if $(shell command -v npm),,npm)
