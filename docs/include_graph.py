@@ -17,7 +17,7 @@ END = "<!-- end of include graph -->\n"
 
 # Whose public headers are whose.
 PUBLIC = {
-    "base": ["error", "npy", "progress", "threads", "vectors"],
+    "base": ["error", "npy", "progress", "ranks", "threads", "vectors"],
     "device": ["compute", "device"],
     "coreset": ["compare", "distance", "greedy", "nearest", "samplers"],
     "memory": ["history", "memory"],
@@ -26,6 +26,7 @@ PUBLIC = {
     "detector": ["detector", "extract", "extractor", "defects", "review", "verdict"],
     "evaluate": ["analyze", "dataset", "evaluate", "method", "metrics", "schedule"],
     "serve": ["service"],
+    "mpi": ["mpi"],
 }
 OWNER = {f"{name}.h": layer for layer, names in PUBLIC.items() for name in names}
 
