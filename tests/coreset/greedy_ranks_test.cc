@@ -27,9 +27,9 @@ using greedy_cases::Case;
 using greedy_cases::difference;
 using greedy_cases::random_case;
 using greedy_cases::random_tuning;
+using in_threads::on_ranks;
 using naive::Dice;
 using naive::Family;
-using in_threads::on_ranks;
 
 /// How many of n points each rank has: evenly; most of them with one; all with one.
 std::vector<std::size_t> parts_of(std::size_t n, std::size_t ranks, std::size_t how, Dice& dice) {

@@ -17,11 +17,11 @@
 namespace contcore {
 namespace {
 
+using in_threads::on_ranks;
 using naive::Dice;
 using naive::Family;
 using naive::how_to;
 using naive::Set;
-using in_threads::on_ranks;
 
 class MergeOnRanks : public naive::MemoryTest {
  protected:
