@@ -91,7 +91,7 @@ std::string learn(Memory& memory, const std::vector<Product>& products, Ranks* r
                   const std::vector<double>& ends, std::size_t in_memory) {
   Compute compute(2);
   std::string said;
-  for (const std::size_t p : {0, 1, 1}) {
+  for (const std::size_t p : {0u, 1u, 1u}) {
     const Product& product = products[p];
     const auto n = static_cast<double>(product.images.size());
     const std::size_t r = ranks != nullptr ? ranks->rank() : 0;
