@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,10 +14,13 @@
 #include "contcore/error.h"
 #include "contcore/evaluate.h"
 #include "contcore/memory.h"
+#include "coreset/points.h"
 #include "evaluate/results.h"
+#include "evaluate/runs.h"
 #include "evaluate/text.h"
 #include "evaluate_options.h"
 #include "progress_line.h"
+#include "ranks.h"
 
 namespace contcore::app {
 namespace {
@@ -231,85 +234,133 @@ std::string dataset_name(const EvaluationOptions& options) {
   return name;
 }
 
-void note_schedule(const Evaluation& evaluation) {
-  note("classes, task by task:");
-  for (std::size_t t = 0; t < evaluation.schedule().size(); ++t) {
-    std::string names;
-    for (const std::size_t c : evaluation.schedule()[t]) {
-      names += (names.empty() ? "" : ", ") + evaluation.products()[c].name;
+// Every run: of each backbone and order all settings.
+std::vector<Setting> all_settings(const EvaluateCommand& command) {
+  const Sweep sweep = parse_sweeps(command.sweeps);
+  const std::vector<Setting> each = settings_of(command, sweep, memory_of(command));
+  const auto or_else = [](const std::vector<std::string>& values, const std::string& value) {
+    return values.empty() ? std::vector<std::string>{value} : values;
+  };
+  std::vector<Setting> all;
+  for (const std::string& backbone : or_else(sweep.backbone, command.data.evaluation.backbone)) {
+    for (const std::string& order : or_else(command.orders, "")) {
+      for (const Setting& setting : each) {
+        all.push_back(setting);
+        all.back().backbone = backbone;
+        all.back().order = order;
+      }
     }
-    note(fmt::format("  task {}: {}", t + 1, names));
   }
+  return all;
+}
+
+// What is said while the runs go on.
+class RunsOnScreen : public RunsListener {
+ public:
+  explicit RunsOnScreen(const std::vector<Setting>& settings) : settings_(settings) {}
+
+  void opened(const Schedule& schedule, const std::vector<Product>& products) override {
+    note("classes, task by task:");
+    for (std::size_t t = 0; t < schedule.size(); ++t) {
+      std::string names;
+      for (const std::size_t c : schedule[t])
+        names += (names.empty() ? "" : ", ") + products[c].name;
+      note(fmt::format("  task {}: {}", t + 1, names));
+    }
+  }
+
+  Progress extracting(const std::string& /*backbone*/) override {
+    return begin("extracting features");
+  }
+  Progress running(std::size_t run) override { return begin(name_of(run)); }
+
+  void finished(std::size_t run, const RunOutcome& outcome) override {
+    line_.reset();
+    from_cache_ += outcome.from_cache ? 1 : 0;
+    const Measures average = summarise(outcome.result).average;
+    note(fmt::format("{}: {} in {:.0f} s{}", name_of(run),
+                     pair_of(average, kImageAuroc, kPixelAuroc), outcome.seconds,
+                     outcome.from_cache ? " (from the cache)" : ""));
+  }
+
+  void end() {
+    line_.reset();
+    if (from_cache_ == 0) return;
+    note(fmt::format("{} from the cache; --fresh runs them again", counted(from_cache_, "run")));
+  }
+
+ private:
+  Progress begin(const std::string& what) {
+    line_.reset();  // one at a time
+    line_.emplace(what);
+    return line_->callback();
+  }
+  std::string name_of(std::size_t run) const {
+    return fmt::format("{} of {}: {}, m = {}", run + 1, settings_.size(), settings_[run].method,
+                       settings_[run].m);
+  }
+
+  const std::vector<Setting>& settings_;
+  std::optional<ProgressLine> line_;
+  std::size_t from_cache_ = 0;
+};
+
+std::vector<RunResult> run_settings(const EvaluateCommand& command,
+                                    const std::vector<Setting>& settings) {
+  const EvaluationOptions& options = command.data.evaluation;
+  Compute compute = command.common.compute();
+  RunsOnScreen screen(settings);
+  try {
+    std::vector<RunResult> results = run_all(options, settings, compute, ranks(), screen);
+    screen.end();
+    return results;
+  } catch (const Error& error) {
+    if (error.kind() == Error::Kind::kCancelled && !options.cache.empty()) {
+      note("finished runs are in the cache; the same command goes on from there");
+    }
+    throw;
+  }
+}
+
+void leave_report(const EvaluateCommand& command, const std::vector<RunResult>& results) {
+  const EvaluationOptions& options = command.data.evaluation;
+  ReportOptions report;
+  report.dataset = dataset_name(options);
+  report.schedule = options.schedule.empty() ? fmt::format("1x{}", results[0].tasks.size())
+                                             : without_folders(options.schedule);
+  report.title = report.dataset + ", " + report.schedule;
+  report.command = command.line;
+  write_report(command.report, results, report);
+  note("report: " + command.report + "/index.html");
+}
+
+std::string as_json(const std::vector<RunResult>& results) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const RunResult& result : results) {
+    list.push_back(result_json(result));
+    list.back()["summary"] = summary_json(summarise(result));
+  }
+  return json_text(list, -1) + "\n";
+}
+
+std::string as_table(const std::vector<RunResult>& results) {
+  std::string text = table_head();
+  for (const RunResult& result : results) text += table_row(result);
+  return text;
 }
 
 void run(EvaluateCommand& command) {
   if (command.paper) set_paper(command);
-  command.data.open();
-  EvaluationOptions& options = command.data.evaluation;
-  const Sweep sweep = parse_sweeps(command.sweeps);
-  const std::size_t m = memory_of(command);
-  const std::vector<Setting> settings = settings_of(command, sweep, m);
-  const std::vector<std::string> backbones =
-      sweep.backbone.empty() ? std::vector<std::string>{options.backbone} : sweep.backbone;
-  const std::vector<std::string> orders =
-      command.orders.empty() ? std::vector<std::string>{""} : command.orders;
-  const std::size_t total = settings.size() * backbones.size() * orders.size();
-
-  Compute compute = command.common.compute();
-  std::vector<RunResult> results;
-  std::size_t from_cache = 0;
-  for (const std::string& backbone : backbones) {
-    for (const std::string& order : orders) {
-      options.backbone = backbone;
-      options.order = order;
-      Evaluation evaluation(options);
-      if (results.empty()) note_schedule(evaluation);
-      for (const Setting& setting : settings) {
-        const std::string name = fmt::format("{} of {}: {}, m = {}", results.size() + 1, total,
-                                             setting.method, setting.m);
-        bool cached = false;
-        const Stopwatch watch;
-        try {
-          ProgressLine progress(name);
-          results.push_back(evaluation.run(setting, compute, progress.callback(), &cached));
-        } catch (const Error& error) {
-          if (error.kind() == Error::Kind::kCancelled && !options.cache.empty()) {
-            note("finished runs are in the cache; the same command goes on from there");
-          }
-          throw;
-        }
-        from_cache += cached ? 1 : 0;
-        const Measures average = summarise(results.back()).average;
-        note(fmt::format("{}: {} in {:.0f} s{}", name, pair_of(average, kImageAuroc, kPixelAuroc),
-                         watch.seconds(), cached ? " (from the cache)" : ""));
-      }
-    }
-  }
-  if (from_cache > 0) {
-    note(fmt::format("{} from the cache; --fresh runs them again", counted(from_cache, "run")));
-  }
-  if (!command.report.empty()) {
-    ReportOptions report;
-    report.dataset = dataset_name(options);
-    report.schedule = options.schedule.empty() ? fmt::format("1x{}", results[0].tasks.size())
-                                               : without_folders(options.schedule);
-    report.title = report.dataset + ", " + report.schedule;
-    report.command = command.line;
-    write_report(command.report, results, report);
-    note("report: " + command.report + "/index.html");
-  }
-  if (command.common.json) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const RunResult& result : results) {
-      list.push_back(result_json(result));
-      list.back()["summary"] = summary_json(summarise(result));
-    }
-    print_result(json_text(list, -1) + "\n");
-    return;
-  }
-  std::string text = table_head();
-  for (const RunResult& result : results) text += table_row(result);
-  print_result(text);
+  std::vector<Setting> settings;
+  do_on_all(ranks(), [&] {
+    command.data.open();
+    settings = all_settings(command);
+  });
+  const std::vector<RunResult> results = run_settings(command, settings);
+  do_on_all(ranks(), [&] {
+    if (is_first() && !command.report.empty()) leave_report(command, results);
+  });
+  if (is_first()) print_result(command.common.json ? as_json(results) : as_table(results));
 }
 
 std::string quoted(const std::string& word) {

@@ -15,6 +15,7 @@
 #include "contcore/extractor.h"
 #include "contcore/image.h"
 #include "contcore/progress.h"
+#include "contcore/ranks.h"
 #include "contcore/schedule.h"
 #include "contcore/score.h"
 
@@ -140,6 +141,13 @@ class Evaluation {
   /// earlier run.
   RunResult run(const Setting& setting, Compute& compute, const Progress& progress = {},
                 bool* from_cache = nullptr);
+
+  /// The same on several ranks, each of which must call it: all of them learn, share out the
+  /// classes to measure, and have the same result, that of one process but for times and peak
+  /// memory. The first rank alone looks for the result in its cache, and keeps it there. An error
+  /// of one rank is thrown on all; kInput too where they have different data sets or backbones.
+  RunResult run(const Setting& setting, Compute& compute, Ranks& ranks,
+                const Progress& progress = {}, bool* from_cache = nullptr);
 
   /// The same with a method of your own (contcore/method.h). Setting's method is filled in too; m,
   /// p, q and seed are recorded, and not used. Its results are not kept in the cache, nor taken

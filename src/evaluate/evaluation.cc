@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "backbone/fetch.h"
 #include "base/peak_memory.h"
+#include "base/sha256.h"
 #include "contcore/error.h"
 
 namespace contcore {
@@ -174,7 +176,8 @@ std::string Evaluation::State::result_key(const Setting& setting) const {
       }
     }
   }
-  return key;
+  const std::span<const std::byte> part = std::as_bytes(std::span(key));
+  return sha256({&part, 1});
 }
 
 }  // namespace contcore

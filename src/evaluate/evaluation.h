@@ -40,7 +40,16 @@ struct Evaluation::State {
   /// Throws Error (kUsage) on parameters out of range.
   std::unique_ptr<Method> method(const Setting& setting) const;
 
-  /// Everything a result depends on, but for the program.
+  /// Evaluation::run, of all ranks where there are any.
+  RunResult run(const Setting& setting, Compute& compute, Ranks* ranks, const Progress& progress,
+                bool* from_cache);
+
+  /// Where results are kept; empty: nowhere.
+  std::string result_folder() const {
+    return options.cache.empty() ? "" : options.cache + "/results";
+  }
+
+  /// Of everything a result depends on, but for the program.
   std::string result_key(const Setting& setting) const;
 
   EvaluationOptions options;

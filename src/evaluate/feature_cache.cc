@@ -30,11 +30,30 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostPlaces = std::size_t{256} << 20;
 
+// The vectors of a file that is there and whole; nothing of another.
+std::optional<NpyVectors> whole_vectors(const std::string& path, std::size_t rows,
+                                        std::size_t cols) {
+  try {
+    NpyVectors vectors(path);
+    if (vectors.view().rows == rows && vectors.view().cols == cols) return vectors;
+  } catch (const Error&) {
+    // Not there, or damaged.
+  }
+  return {};
+}
+
+// A lock that says that the file is read, as long as it is open. Without one where none can be had.
+File open_to_read(const std::string& path) {
+  File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.is_open()) ::flock(file.fd(), LOCK_SH | LOCK_NB);
+  return file;
+}
+
 // A new file `base`.part-… of vectors, gone again unless it is kept.
 class FeatureFile {
  public:
   FeatureFile(const std::string& base, std::size_t cols, Scalar scalar)
-      : file_(create(base)), writer_(file_.fd(), cols, scalar) {
+      : file_(create(base)), cols_(cols), writer_(file_.fd(), cols, scalar) {
     if (!file_.is_open()) fail();
   }
   ~FeatureFile() {
@@ -57,16 +76,35 @@ class FeatureFile {
   std::size_t rows() const { return writer_.rows(); }
   std::size_t bytes() const { return writer_.bytes(); }
   const std::string& path() const { return path_; }
-  /// The file has its place now.
-  void keep() { path_.clear(); }
+
+  /// Gives the file its name, unless another process was sooner with its own, which is as good. On
+  /// NFS a file is kept for those who have it open on the machine that removes it, not for those on
+  /// others, so what is there is replaced only if it is damaged.
+  void take_name(const std::string& name) {
+    if (::link(path_.c_str(), name.c_str()) == 0) {
+      ::unlink(path_.c_str());
+    } else if (whole_vectors(name, rows(), cols_)) {
+      ::unlink(path_.c_str());
+      file_ = open_to_read(name);
+    } else if (::rename(path_.c_str(), name.c_str()) != 0) {
+      throw Error(Error::Kind::kInput, fmt::format("{}: {}", name, std::strerror(errno)));
+    }
+    path_.clear();
+  }
+
+  /// The file, locked by who reads it and no longer by who wrote it.
+  File to_read() {
+    ::flock(file_.fd(), LOCK_SH | LOCK_NB);
+    return std::move(file_);
+  }
 
  private:
   // Locked for as long as it is written (evaluate/leftovers.h). Where no lock can be had, nobody
   // else gets one either, and the file is let be.
   int create(const std::string& base) {
     for (std::size_t i = 0;; ++i) {
-      path_ = fmt::format("{}.part-{}-{}", base, ::getpid(), i);
-      const int fd = ::open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+      path_ = half_written_name(base, i);
+      const int fd = ::open(path_.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0644);
       if (fd < 0 && errno == EEXIST) continue;  // of another run, perhaps in another container
       if (fd < 0) return fd;
       if (::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
@@ -85,6 +123,7 @@ class FeatureFile {
 
   std::string path_;
   File file_;
+  std::size_t cols_;
   NpyWriter writer_;
 };
 
@@ -190,12 +229,19 @@ bool FeatureCache::has(const Extractor& extractor, const std::vector<std::string
   return fs::exists(fs::path(folder_) / (name + ".json"));
 }
 
+void FeatureCache::look_again() const {
+  std::error_code error;
+  for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
+  }
+}
+
 std::shared_ptr<const ImageFeatures> FeatureCache::open(const std::string& key) const {
   const std::string base = (fs::path(folder_) / key).string();
   std::error_code error;
   if (!fs::exists(base + ".json", error) || !fs::exists(base + ".npy", error)) return nullptr;
   auto features = std::make_shared<ImageFeatures>();
   try {
+    features->read = open_to_read(base + ".npy");
     features->vectors = NpyVectors(base + ".npy");
     if (!read_places(base + ".json", *features)) return nullptr;
   } catch (const Error&) {
@@ -242,10 +288,8 @@ std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extracto
   }
   make_room(bytes, writer->path());
   const std::string base = (fs::path(folder_) / name).string();
-  if (::rename(writer->path().c_str(), (base + ".npy").c_str()) != 0) {
-    throw Error(Error::Kind::kInput, fmt::format("{}.npy: {}", base, std::strerror(errno)));
-  }
-  writer->keep();
+  writer->take_name(base + ".npy");
+  features->read = writer->to_read();  // before the others are told that it is there
   const std::string places = to_json(*features).dump();
   const std::span<const std::byte> part = std::as_bytes(std::span(places));
   write_whole(base + ".json", {&part, 1});
@@ -278,9 +322,10 @@ void FeatureCache::make_room(std::size_t bytes, const std::string& own) const {
             [](const Entry& a, const Entry& b) { return a.used < b.used; });
   for (const Entry& entry : entries) {
     if (total <= limit_) break;
+    if (is_in_use(entry.path.string())) continue;
     fs::path places = entry.path;
     fs::remove(places.replace_extension(".json"), error);
-    fs::remove(entry.path, error);  // who has it open keeps it
+    fs::remove(entry.path, error);
     total -= entry.bytes;
   }
 }

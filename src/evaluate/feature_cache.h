@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "contcore/compute.h"
 #include "contcore/extractor.h"
 #include "contcore/npy.h"
@@ -32,6 +33,7 @@ struct ImageFeatures {
   NpyVectors vectors;
   std::vector<ImagePlace> images;
   double seconds = 0;  ///< it took to extract them
+  File read{-1};       ///< locked, so that nobody makes room with it; not open without a file
 
   VectorView of_image(std::size_t i) const {
     const std::size_t begin = i == 0 ? 0 : images[i - 1].end;
@@ -41,11 +43,13 @@ struct ImageFeatures {
 
 /// A folder with KEY.npy (the vectors) and KEY.json (the places) for each list of images. A key is
 /// of everything the features depend on: backbone, layers, preprocessing, dimension, the scale of
-/// bytes, and name, size and time of each file. What was used longest ago goes when the folder
-/// outgrows its limit; without a folder files are nameless, and gone with this object; of a list
-/// that alone exceeds the limit the file is nameless too, and gone after use. While it is written
-/// it is KEY.part-PID-N, which counts toward the limit; what a killed run leaves of that kind is
-/// removed by the next.
+/// bytes, and name, size and time of each file. What was used longest ago, and is not in use, goes
+/// when the folder outgrows its limit; without a folder files are nameless, and gone with this
+/// object; of a list that alone exceeds the limit the file is nameless too, and gone after use.
+/// While it is written it is KEY.part-…, which counts toward the limit; what a killed run leaves of
+/// that kind is removed by the next. Several processes, on any machines, may use one folder at once
+/// (evaluate/leftovers.h): two that extract the same write files of their own, and the first to
+/// finish gives its one the name.
 class FeatureCache {
  public:
   /// Throws Error (kInput) if the folder cannot be made.
@@ -58,6 +62,10 @@ class FeatureCache {
 
   /// Whether `get` would find it.
   bool has(const Extractor& extractor, const std::vector<std::string>& files) const;
+
+  /// To be called when other machines have written into the folder: NFS goes on believing for a
+  /// while that a file is not there, unless the folder is read again.
+  void look_again() const;
 
   /// What the features of these files depend on, as a name. Throws Error (kInput) for a file that
   /// is not there.

@@ -81,11 +81,15 @@ std::string ResultCache::path(const std::string& key) const {
   return (fs::path(folder_) / hash({text.begin(), text.end()}).substr(0, 32)).string();
 }
 
+bool ResultCache::has(const std::string& key) const {
+  std::error_code error;
+  return !folder_.empty() && fs::exists(path(key) + ".json", error);
+}
+
 std::optional<RunResult> ResultCache::find(const std::string& key) const {
-  if (folder_.empty()) return {};
+  if (!has(key)) return {};
   const std::string base = path(key);
   std::error_code error;
-  if (!fs::exists(base + ".json", error)) return {};
   try {
     const std::vector<std::uint8_t> bytes = read_whole(base + ".json", "a result", kMostResult);
     RunResult result = result_from_json({bytes.begin(), bytes.end()}, base + ".json");

@@ -16,6 +16,8 @@ class ResultCache {
   /// Under a key that must hold everything the result depends on; this program's own bytes are
   /// added to it, so that another version never answers.
   std::optional<RunResult> find(const std::string& key) const;
+  /// Whether there is one, which need not be whole.
+  bool has(const std::string& key) const;
   void keep(const std::string& key, const RunResult& result) const;
 
  private:

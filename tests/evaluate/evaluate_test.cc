@@ -13,10 +13,12 @@
 #include <functional>
 #include <string>
 
+#include "base/file.h"
 #include "contcore/analyze.h"
 #include "contcore/error.h"
 #include "evaluate/feature_cache.h"
 #include "evaluate/gallery.h"
+#include "evaluate/leftovers.h"
 #include "evaluate/masks.h"
 #include "products/products.h"
 
@@ -388,6 +390,68 @@ TEST_F(EvaluateTest, TheCacheRemovesWhatNobodyWritesAnyMore) {
   ::close(writer);
   const FeatureCache later(folder, std::size_t{1} << 30);
   EXPECT_FALSE(fs::exists(alive));
+}
+
+// Of machines that use the same folder, whose locks are not seen here.
+TEST_F(EvaluateTest, TheCacheLeavesAloneWhatAnotherMachineWrites) {
+  const std::string folder = cache() + "/features";
+  fs::create_directories(folder);
+  const std::string base = folder + "/" + std::string(32, 'a') + ".part-1-0.";
+  for (const std::string& machine : {machine_name(), std::string("another")}) {
+    std::ofstream(base + machine) << "half";
+  }
+  { const FeatureCache features(folder, 1); }
+  EXPECT_FALSE(fs::exists(base + machine_name()));
+  EXPECT_TRUE(fs::exists(base + "another"));
+  fs::last_write_time(base + "another", fs::file_time_type::clock::now() - std::chrono::hours(25));
+  { const FeatureCache features(folder, 1); }
+  EXPECT_FALSE(fs::exists(base + "another"));
+}
+
+TEST_F(EvaluateTest, TheCacheMakesNoRoomWithWhatIsRead) {
+  const Extractor extract = extractor();
+  const EvaluationOptions how = options();
+  const auto& products = how.datasets[0].products;
+  const FeatureCache large(cache() + "/features", std::size_t{1} << 30);
+  auto made = large.get(extract, products[0].train, compute_, {});
+  const std::size_t one = made->vectors.view().bytes();
+  const FeatureCache small(cache() + "/features", one + one / 2);
+  small.get(extract, products[1].train, compute_, {});
+  EXPECT_TRUE(large.has(extract, products[0].train)) << "who made it reads it";
+  made = nullptr;
+  auto found = large.get(extract, products[0].train, compute_, {});
+  small.get(extract, products[2].train, compute_, {});
+  EXPECT_TRUE(large.has(extract, products[0].train)) << "who found it reads it";
+  EXPECT_FALSE(large.has(extract, products[1].train));
+  found = nullptr;
+  small.get(extract, products[1].train, compute_, {});
+  EXPECT_FALSE(large.has(extract, products[0].train));
+}
+
+// Two extract the same at once: the first one's file stays where it is.
+TEST_F(EvaluateTest, TheCacheDoesNotReplaceWhatIsWhole) {
+  const Extractor extract = extractor();
+  const EvaluationOptions how = options();
+  const std::vector<std::string>& files = how.datasets[0].products[0].train;
+  const std::string folder = cache() + "/features";
+  const std::string name = folder + "/" + FeatureCache::key(extract, files) + ".npy";
+  const FeatureCache features(folder, std::size_t{1} << 30);
+  std::shared_ptr<const ImageFeatures> sooner;
+  FileIdentity of_sooner("");
+  const auto later = features.get(extract, files, compute_, [&](double) {
+    if (sooner) return true;
+    Compute other(1);
+    sooner = FeatureCache(folder, std::size_t{1} << 30).get(extract, files, other, {});
+    of_sooner = FileIdentity(name);
+    return true;
+  });
+  const FileIdentity now(name);
+  EXPECT_EQ(now.inode, of_sooner.inode);
+  EXPECT_NE(now.inode, 0U);
+  EXPECT_EQ(half_written(folder), 0U);
+  const VectorView a = sooner->vectors.view();
+  ASSERT_EQ(a.rows, later->vectors.view().rows);
+  EXPECT_EQ(std::memcmp(a.data, later->vectors.view().data, a.bytes()), 0);
 }
 
 TEST_F(EvaluateTest, MasksFollowResizeAndCrop) {
