@@ -57,7 +57,8 @@ test-mpi: PACKAGES += $(MPI_PACKAGES)
 test-mpi: packages
 	cmake --preset release -B build/mpi -DCONTCORE_MPI=ON -DCONTCORE_OBJECTS=$(FROM)
 	cmake --build build/mpi -j $(JOBS) --target contcore_command
-	cd tests/apps && /usr/bin/python3 mpi_test.py $(CURDIR)/build/mpi/apps/contcore
+	/usr/bin/python3 tests/apps/mpi_test.py $(CURDIR)/build/mpi/apps/contcore
+	/usr/bin/python3 tests/apps/mpi_evaluate_test.py $(CURDIR)/build/mpi/apps/contcore
 
 # The page in a real browser. npm may be there without being Debian's.
 test-page: PACKAGES += $(PAGE_PACKAGES) $(if $(shell command -v npm),,npm)
