@@ -19,6 +19,7 @@
 #include "base/utf8.h"
 #include "contcore/embedding.h"
 #include "contcore/error.h"
+#include "coreset/points.h"
 #include "coreset/sketch.h"
 #include "device/gpu.h"
 #include "memory/journal.h"
@@ -315,7 +316,9 @@ void CommonOptions::add_to(CLI::App& command) {
 
 Compute CommonOptions::compute() const {
   const Place place = place_of_rank();
-  return Compute(threads != 0 ? threads : place.threads, device.chosen(place.number));
+  Device where;
+  do_on_all(ranks(), [&] { where = device.chosen(place.number); });
+  return Compute(threads != 0 ? threads : place.threads, where);
 }
 
 void CommonOptions::add_processor_to(CLI::App& command) {

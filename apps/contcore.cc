@@ -154,14 +154,25 @@ void add_help(CLI::App& app) {
 }
 
 // What took longer than with a GPU that can do it.
-void note_gpu() {
+std::string gpu_remark() {
   const std::string failure = contcore::gpu_failure();
-  if (!failure.empty()) {
-    note("the processor went on without the GPU: " + failure);
-  } else if (const std::size_t times = contcore::gpu_fallbacks(); times > 0) {
-    note(fmt::format("the GPU had not the memory for {} of work, which the processor did",
-                     contcore::app::counted(times, "piece")));
+  if (!failure.empty()) return "the processor went on without the GPU: " + failure;
+  const std::size_t times = contcore::gpu_fallbacks();
+  if (times == 0) return "";
+  return fmt::format("the GPU had not the memory for {} of work, which the processor did",
+                     contcore::app::counted(times, "piece"));
+}
+
+// Of all ranks.
+void note_gpu() {
+  std::string remark = gpu_remark();
+  if (!remark.empty()) {
+    if (const contcore::Ranks* ranks = contcore::app::ranks()) {
+      remark = fmt::format("rank {}: {}", ranks->rank(), remark);
+    }
+    remark += "\n";
   }
+  contcore::app::note_lines(contcore::app::said_by_all(remark));
 }
 
 int run(int argc, char** argv) {

@@ -205,7 +205,7 @@ void open_others(const LearnCommand& command, std::vector<std::string>& files,
                          command.memory));
 }
 
-void run(LearnCommand& command) {
+void take_options(LearnCommand& command) {
   if (command.ratio) {
     check_part("--ratio", *command.ratio);
     command.options.p = *command.ratio;
@@ -218,7 +218,14 @@ void run(LearnCommand& command) {
   if (!command.memory_limit.empty()) {
     command.options.memory_limit = parse_size(command.memory_limit);
   }
+  if (command.options.task.empty()) {
+    throw Error(Error::Kind::kUsage, "a task needs a name; give it one, such as bottle");
+  }
   command.options.who = user_name();
+}
+
+void run(LearnCommand& command) {
+  do_on_all(ranks(), [&] { take_options(command); });
   command.options.ranks = ranks();
   Compute compute = command.common.compute();
   FoundImages chosen;
@@ -246,8 +253,8 @@ void run(LearnCommand& command) {
     std::optional<ProgressLine> progress(what);
     command.options.progress = [&](double done) { return progress->update(done); };
     command.options.reviewed = [&](const Review& review) {
-      progress.reset();  // it must not stand on the same line
       if (!is_first()) return;
+      progress.reset();  // it must not stand on the same line
       report_review(review,
                     {command.options.task, files, command.review, command.memory + ".review.png"});
       progress.emplace(what);

@@ -29,15 +29,25 @@ constexpr char kFooter[] =
     "The memories must have been made with the same backbone and preprocessing. Tasks of the same\n"
     "name become one.\n";
 
+std::string scores_differ(Score a, Score b) {
+  return fmt::format(
+      "the memories differ in their score ({} and {}) and cannot be merged; learn "
+      "one of them again with the other's --score",
+      score_name(a), score_name(b));
+}
+
 // A memory that says nothing of its score has one all the same.
 void check_scores(const Memory& a, const Memory& b) {
-  const std::string scores[] = {score_name(score_of(a.source)), score_name(score_of(b.source))};
-  if (scores[0] == scores[1]) return;
-  throw Error(Error::Kind::kInput,
-              fmt::format("the memories differ in their score ({} and {}) and cannot be merged; "
-                          "learn one of them again with the other's --score",
-                          scores[0], scores[1]));
+  const Score of_a = score_of(a.source);
+  const Score of_b = score_of(b.source);
+  if (of_a != of_b) throw Error(Error::Kind::kInput, scores_differ(of_a, of_b));
 }
+
+// What decides whether memories can be merged, as far as it is told first.
+struct Kind {
+  Scalar scalar;
+  Score score;
+};
 
 struct MergeCommand {
   std::string out;
@@ -71,6 +81,18 @@ Memory merge_here(const MergeCommand& command, const std::vector<Memory>& parts,
   return merged;
 }
 
+// As merge_here has it, memory by memory of all ranks.
+void check_scores_of_all(const MergeCommand& command, const std::vector<Memory>& parts) {
+  std::vector<Kind> mine;
+  for (const Memory& part : parts) mine.push_back({part.scalar(), score_of(part.source)});
+  const std::vector<Kind> all = all_of(ranks(), std::move(mine));
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (all[i].scalar != all[0].scalar || all[i].score == all[0].score) continue;
+    throw RanksError(Error::Kind::kInput, fmt::format("{}: {}", command.memories[i],
+                                                      scores_differ(all[0].score, all[i].score)));
+  }
+}
+
 // Each rank opens and merges its part of them.
 Memory merge_together(const MergeCommand& command, const std::vector<Memory>& parts,
                       Compute& compute) {
@@ -78,6 +100,7 @@ Memory merge_together(const MergeCommand& command, const std::vector<Memory>& pa
   for (const std::size_t largest : all_of<std::size_t>(ranks(), {capacity_of(command, parts)})) {
     capacity = std::max(capacity, largest);
   }
+  check_scores_of_all(command, parts);
   std::vector<Memory> mine;
   for (const Memory& part : parts) mine.push_back(part.copy());
   return merge_on_ranks(std::move(mine), capacity, *ranks(), compute);
@@ -97,17 +120,17 @@ void refuse_input_as_output(const MergeCommand& command) {
 // The memories that this rank opens, of all.
 std::vector<std::string> memories_of_rank(const MergeCommand& command) {
   if (ranks() == nullptr) return command.memories;
-  const std::size_t count = command.memories.size();
-  const auto place = [&](std::size_t rank) {
-    return command.memories.begin() + static_cast<std::ptrdiff_t>(count * rank / ranks()->size());
-  };
-  return {place(ranks()->rank()), place(ranks()->rank() + 1)};
+  const Ranks::Part mine = ranks()->part_of(command.memories.size());
+  const auto begin = command.memories.begin();
+  return {begin + static_cast<std::ptrdiff_t>(mine.first),
+          begin + static_cast<std::ptrdiff_t>(mine.end)};
 }
 
 void run(const MergeCommand& command) {
-  if (command.memories.size() < 2) {
+  do_on_all(ranks(), [&] {
+    if (command.memories.size() >= 2) return;
     throw Error(Error::Kind::kUsage, "name the new memory and at least two to merge");
-  }
+  });
   Compute compute = command.common.compute();
   std::optional<OutputMemory> output;
   std::vector<Memory> others;
@@ -129,6 +152,7 @@ void run(const MergeCommand& command) {
   }
   note_lines(said_by_all(remarks));
   do_on_all(ranks(), [&] {
+    stop_if_asked();
     if (output) output->save(merged);
   });
   print_result(command.common.json

@@ -107,7 +107,7 @@ Place place_of_rank() {
     std::array<char, 256> host{};
     cpu_set_t cores{};
   } mine;
-  ::sched_getaffinity(0, sizeof(mine.cores), &mine.cores);
+  const bool known = ::sched_getaffinity(0, sizeof(mine.cores), &mine.cores) == 0;
   ::gethostname(mine.host.data(), mine.host.size() - 1);
   Place place;
   std::vector<double> sharing(CPU_SETSIZE, 0);  // ranks that may use each core
@@ -123,6 +123,7 @@ Place place_of_rank() {
   for (std::size_t c = 0; c < sharing.size(); ++c) {
     if (CPU_ISSET(c, &mine.cores)) cores += 1 / sharing[c];
   }
+  if (!known) return place;  // more cores than the set has room for: all of them
   place.threads = std::max<std::size_t>(1, static_cast<std::size_t>(std::lround(cores)));
   return place;
 }

@@ -8,10 +8,12 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/rows.h"
+#include "base/sha256.h"
 #include "commands.h"
 #include "common.h"
 #include "contcore/compute.h"
@@ -129,9 +131,8 @@ std::vector<std::int64_t> reservoir_sample(std::size_t rows, std::size_t count,
 
 // Each rank looks at its part of the file alone.
 Points part_of_rank(VectorView points) {
-  const std::size_t first = points.rows * ranks()->rank() / ranks()->size();
-  const std::size_t end = points.rows * (ranks()->rank() + 1) / ranks()->size();
-  return Points(points.part(first, end - first), *ranks());
+  const Ranks::Part mine = ranks()->part_of(points.rows);
+  return Points(points.part(mine.first, mine.count()), *ranks());
 }
 
 GreedyResult pick(const SampleCommand& command, VectorView points, VectorView base,
@@ -218,23 +219,48 @@ std::string as_text(const SampleCommand& command, const Summary& summary,
   return text;
 }
 
+// What tells the vectors of a file from others, as far as some of them do.
+std::string fingerprint(VectorView vectors) {
+  constexpr std::size_t kLookedAt = 1000;
+  const std::size_t n = std::min(vectors.rows, kLookedAt);
+  std::vector<std::size_t> rows;
+  for (std::size_t k = 0; k < n; ++k) rows.push_back(k * vectors.rows / n);
+  const Vectors some = gather(vectors, rows);
+  const auto part = std::as_bytes(
+      std::span(static_cast<const std::uint8_t*>(some.view().data), some.view().bytes()));
+  return fmt::format("{} {} {} {}", vectors.rows, vectors.cols, static_cast<int>(vectors.scalar),
+                     sha256(std::span(&part, 1)));
+}
+
 void run(const SampleCommand& command) {
-  check_usage(command);
   std::vector<std::string> inputs = {command.points};
   if (!command.base.empty()) inputs.push_back(command.base);
   Outputs outputs(inputs);
-  if (is_first()) {
-    outputs.plan("--out", command.out);
-    outputs.plan("--radii", command.radii);
-  }
-  const NpyVectors points(command.points);
-  const NpyVectors base = command.base.empty() ? NpyVectors() : NpyVectors(command.base);
+  NpyVectors points;
+  NpyVectors base;
   Summary summary;
-  summary.rows = points.view().rows;
-  summary.dimension = points.view().cols;
-  summary.base_rows = base.view().rows;
-  const std::size_t wanted = picks_wanted(command, summary.rows);
-  const GreedyOptions options = greedy_options(command, wanted, summary.rows);
+  std::size_t wanted = 0;
+  GreedyOptions options;
+  do_on_all(ranks(), [&] {
+    check_usage(command);
+    if (is_first()) {
+      outputs.plan("--out", command.out);
+      outputs.plan("--radii", command.radii);
+    }
+    points = NpyVectors(command.points);
+    if (!command.base.empty()) base = NpyVectors(command.base);
+    summary.rows = points.view().rows;
+    summary.dimension = points.view().cols;
+    summary.base_rows = base.view().rows;
+    wanted = picks_wanted(command, summary.rows);
+    options = greedy_options(command, wanted, summary.rows);
+  });
+  if (ranks() != nullptr) {
+    check_same(fingerprint(points.view()) + fingerprint(base.view()),
+               fmt::format("other vectors in {} or its base than rank 0; put both where all "
+                           "machines see them under the same name",
+                           command.points));
+  }
 
   Compute compute = command.common.compute();
   summary.threads = compute.threads().count();

@@ -198,8 +198,9 @@ class Memory {
 
   /// Distance of each patch to its nearest vector. The first call after a change builds an index.
   /// Safe to call from several threads, each with a Compute of its own, while nobody learns. Throws
-  /// Error (kInput) when the memory is empty.
-  std::vector<float> distances(VectorView patches, Compute& compute) const;
+  /// Error (kInput) when the memory is empty, kCancelled.
+  std::vector<float> distances(VectorView patches, Compute& compute,
+                               const Progress& progress = {}) const;
 
   /// Calibrates a task that was learned with the scores of good images, each scored before it was
   /// learned or by a part of the task that did not have it (one that the task is calibrated with

@@ -25,6 +25,7 @@ class MpiRanks : public Ranks {
 
   std::size_t rank() const override { return rank_; }
   std::size_t size() const override { return size_; }
+  std::size_t on_this_machine() const override { return on_this_machine_; }
 
   /// Ends the processes of all ranks, wherever they are.
   [[noreturn]] static void abort(int exit_code);
@@ -37,6 +38,7 @@ class MpiRanks : public Ranks {
  private:
   std::size_t rank_ = 0;
   std::size_t size_ = 1;
+  std::size_t on_this_machine_ = 1;
 };
 
 }  // namespace contcore

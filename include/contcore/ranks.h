@@ -35,6 +35,18 @@ class Ranks {
   /// This rank's number, from 0.
   virtual std::size_t rank() const = 0;
   virtual std::size_t size() const = 0;
+  /// How many of them share this one's machine and memory, itself included.
+  virtual std::size_t on_this_machine() const = 0;
+
+  /// The part of so many things that is this rank's when they are shared out evenly and in order.
+  struct Part {
+    std::size_t first = 0;
+    std::size_t end = 0;
+    std::size_t count() const { return end - first; }
+  };
+  Part part_of(std::size_t things) const {
+    return {things * rank() / size(), things * (rank() + 1) / size()};
+  }
 
   /// Of all ranks: what each has to say, in order of rank, is told to all.
   std::vector<Bytes> all_gather(std::span<const std::uint8_t> mine) {

@@ -54,8 +54,9 @@ void learn(const MemoryRef& memory, const py::buffer& features, const std::strin
 
 py::object distances(const MemoryRef& memory, const py::buffer& patches, const Where& where) {
   const VectorArray given(patches);
-  return to_numpy(call(where, py::none(), [&](Compute& compute, const Progress&) {
-    return memory->lock().read([&] { return memory->get().distances(given.view(), compute); });
+  return to_numpy(call(where, py::none(), [&](Compute& compute, const Progress& told) {
+    return memory->lock().read(
+        [&] { return memory->get().distances(given.view(), compute, told); });
   }));
 }
 

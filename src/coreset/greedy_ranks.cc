@@ -31,7 +31,8 @@ using Key = SurvivorSampler::Key;
 constexpr std::size_t kThresholdSample = 1024;  // bounds, of all ranks
 constexpr std::size_t kKeptBytes = std::size_t{16} << 20;
 
-// Vectors that were sent and may be candidates again, the same ones on all ranks: the latest.
+// Vectors that were sent and may be candidates again (or were picked), the same ones on all ranks:
+// the latest.
 class SentVectors {
  public:
   SentVectors() = default;
@@ -87,7 +88,7 @@ struct Survey {
   }
 };
 
-// The key before or at which at least `most` survivors lie, and not many more.
+// The key before or at which about `most` survivors lie, as far as the surveys say where.
 Key cut_for(const std::vector<Survey>& surveys, std::size_t most) {
   struct Step {
     Key key;
@@ -127,6 +128,7 @@ class RankSampler {
 
   PickedPoints run() {
     do_on_all(&ranks_, [&] { prepare(); });
+    check_reach_of_all();
     const std::vector<std::size_t> kept = all_of<std::size_t>(&ranks_, {kept_rows()});
     sent_ = SentVectors(*std::min_element(kept.begin(), kept.end()), points_.here);
     if (state_.base.rows == 0) pick_first();
@@ -153,6 +155,31 @@ class RankSampler {
     return points_.here.cols * bytes_of(SentVectors::kept_as(points_.here.scalar));
   }
 
+  // A rank sketches the others' picks about its own centre, which may lie far from them.
+  void check_reach_of_all() {
+    if (points_.here.scalar == Scalar::kUint8) return;  // bytes never do
+    struct Reach {
+      double centre;
+      double farthest;  // from zero
+    };
+    Reach mine{state_.sketch.centre_length(), 0};
+    for (std::size_t i = 0; i < points_.here.rows; ++i) {
+      const auto squared =
+          static_cast<double>(state_.sketch.tail(state_.sketches.byte_row(i)).squared_distance);
+      mine.farthest = std::max(mine.farthest, std::sqrt(squared) + mine.centre);
+    }
+    Reach most{0, 0};
+    for (const Reach& theirs : all_of<Reach>(&ranks_, {mine})) {
+      most = {std::max(most.centre, theirs.centre), std::max(most.farthest, theirs.farthest)};
+    }
+    const double squared = (most.centre + most.farthest) * (most.centre + most.farthest);
+    if (squared < 0x1p123) return;  // where StepSketch::embed refuses with its own rounding
+    throw RanksError(Error::Kind::kInput,
+                     options_.points_name +
+                         ": values so large that squared distances may overflow float32; scale the "
+                         "vectors down (norms up to 1e18 are fine)");
+  }
+
   // How many vectors this rank would keep of those that were sent.
   std::size_t kept_rows() const {
     const std::size_t limit = options_.memory_limit;
@@ -168,9 +195,12 @@ class RankSampler {
     check_greedy(here, points_.rows, base, options_);
     GreedyOptions mine = options_;
     if (options_.memory_limit > 0) {
-      // Not for the sketch: the picks of all, and what is kept of what was sent.
+      // Not for the sketch: the picks of all, and what is kept of what was sent. What one process
+      // could do is done all the same.
       const std::size_t taken = count_ * row_bytes() + kept_rows() * row_bytes();
-      mine.memory_limit -= std::min(mine.memory_limit / 2, taken);
+      const std::size_t least = greedy_least_memory(here, base.rows, options_.count);
+      const std::size_t rest = mine.memory_limit - std::min(mine.memory_limit, taken);
+      mine.memory_limit = std::min(mine.memory_limit, std::max(rest, least));
     }
     const std::size_t width = tuning_.width ? *tuning_.width : greedy_width(here, base, mine);
     state_.sketch = StepSketch(here, base, width, compute_);
@@ -244,13 +274,7 @@ class RankSampler {
     const std::size_t rows = points_.rows;
     const std::size_t part =
         (kThresholdSample * points_.here.rows + rows - 1) / std::max<std::size_t>(1, rows);
-    Packer packer;
-    packer.put_all(round_.some_bounds(part));
-    std::vector<float> sample;
-    for (const Ranks::Bytes& said : ranks_.all_gather(packer.bytes())) {
-      const std::vector<float> theirs = Unpacker(said).get_all<float>();
-      sample.insert(sample.end(), theirs.begin(), theirs.end());
-    }
+    std::vector<float> sample = all_of(&ranks_, round_.some_bounds(part));
     const std::size_t picks = state_.result.picks.size();
     return greedy_threshold(sample, greedy_round_size(rows, picks, tuning_) * sample.size() / rows);
   }

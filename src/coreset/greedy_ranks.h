@@ -23,7 +23,7 @@ namespace contcore {
 /// For the tests: small ones make many steps on small inputs.
 struct RankGreedyLimits {
   std::size_t candidates = 512;  ///< in all, about
-  std::size_t kept = 16384;      ///< vectors that were sent and not picked
+  std::size_t kept = 16384;      ///< vectors that were sent
 };
 
 /// pick_points for points that have ranks.

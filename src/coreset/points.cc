@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <new>
 #include <optional>
 #include <vector>
@@ -61,6 +62,9 @@ void do_on_all(Ranks* ranks, const std::function<void()>& work) {
   } catch (const std::bad_alloc&) {
     mine.put(Error::Kind::kInput);
     mine.put_text("not enough memory");
+  } catch (const std::exception& error) {
+    mine.put(Error::Kind::kInternal);
+    mine.put_text(error.what());
   }
   for (const Ranks::Bytes& said : ranks->all_gather(mine.bytes())) {
     if (said.empty()) continue;

@@ -133,6 +133,12 @@ void StepSketch::round_directions(const Vectors& basis) {
   unit_ = std::sqrt(std::max(1.0, solver.eigenvalues().maxCoeff()) * (1 + 1e-9));
 }
 
+double StepSketch::centre_length() const {
+  double squared = 0;
+  for (const float c : centre_) squared += static_cast<double>(c) * static_cast<double>(c);
+  return std::sqrt(squared);
+}
+
 Vectors StepSketch::embed(VectorView vectors, const std::string& name, Compute& compute,
                           std::vector<float>* mean, const Progress& progress) {
   Vectors out(vectors.rows, row_bytes(width_), Scalar::kUint8);

@@ -55,6 +55,9 @@ class StepSketch {
   Vectors embed(VectorView vectors, const std::string& name, Compute& compute,
                 std::vector<float>* mean = nullptr, const Progress& progress = {});
 
+  /// The distance of its centre from zero.
+  double centre_length() const;
+
   /// The largest E so far: gates that were computed before it grew claim too much.
   double error() const { return error_; }
 

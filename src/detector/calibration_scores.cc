@@ -18,6 +18,7 @@
 #include "contcore/error.h"
 #include "contcore/greedy.h"
 #include "contcore/nearest.h"
+#include "coreset/greedy_budget.h"
 #include "device/one_each.h"
 #include "device/or_processor.h"
 #include "device/packing.h"
@@ -44,7 +45,6 @@ constexpr double kVerySparse = 1.0 / 64;
 // Fewer than these are all looked at: among few patches the rare ones would be missing, which
 // greedy sampling of all of them takes first.
 constexpr std::size_t kManyPatches = 20000;
-constexpr std::size_t kMostStrides = 8;  // that are tried
 
 std::vector<std::uint32_t> farthest(std::span<const float> distances, std::size_t count) {
   std::vector<std::uint32_t> places(distances.size());
@@ -153,9 +153,11 @@ std::vector<std::size_t> sparse_rows(const TrainingSet& set, const std::vector<s
   return rows;
 }
 
-// The same on all ranks, for which the first one's memory is asked.
+// The same on all ranks, for which the first one's room is asked.
 std::size_t stride_for(const TrainingSet& set, const LearnHow& how) {
-  const std::size_t mine = how.memory_limit != 0 ? how.memory_limit / 4 : machine_memory() / 8;
+  const std::size_t mine = set.fold_room != 0      ? set.fold_room
+                           : how.memory_limit != 0 ? how.memory_limit / 4
+                                                   : machine_memory() / 8;
   const std::size_t room = all_of<std::size_t>(set.ranks(), {mine}).front();
   const Points& all = set.features;
   std::size_t stride = how.p > kSparse ? 1 : how.p > kVerySparse ? 2 : 3;
@@ -182,31 +184,35 @@ std::vector<std::size_t> to_score(const std::vector<std::uint64_t>& hashes) {
   return images;
 }
 
-// A greedy sample of some images' patches, from fewer of them where memory is tight. Nothing where
-// it is too tight for any: the task is then learned without these scores.
+// A greedy sample of some images' patches. Nothing where they cannot be sampled, which learning
+// them will say. What a process has taken by now decides how fast it is, and not what it is.
 std::optional<PickedPoints> fold_sample(const TrainingSet& set,
                                         const std::vector<std::size_t>& images,
                                         const Memory::Base& base, std::size_t vectors,
                                         const LearnHow& how, Compute& compute) {
-  const std::size_t first = stride_for(set, how);
-  for (std::size_t stride = first; stride < first + kMostStrides; ++stride) {
-    const Vectors rows = gather(set.features.here, sparse_rows(set, images, stride));
-    const Points points =
-        set.ranks() != nullptr ? Points(rows.view(), *set.ranks()) : Points(rows.view());
-    GreedyOptions options;
-    // As many as all images give: they stand a little less densely here.
-    options.count = std::clamp<std::size_t>(vectors, 1, picks_of(how.p, set.features.rows));
-    options.memory_limit = how.memory_limit - std::min(how.memory_limit / 2, rows.view().bytes());
-    options.points_name = fmt::format("task '{}'", how.task);
-    options.base_name = "memory";
-    options.progress = how.progress;
-    try {
-      return pick_points(points, base.vectors.view(), options, compute);
-    } catch (const Error& error) {
-      if (error.kind() != Error::Kind::kInput) throw;
-    }
+  const std::size_t stride = stride_for(set, how);
+  Vectors rows;
+  do_on_all(set.ranks(),
+            [&] { rows = gather(set.features.here, sparse_rows(set, images, stride)); });
+  const Points points =
+      set.ranks() != nullptr ? Points(rows.view(), *set.ranks()) : Points(rows.view());
+  GreedyOptions options;
+  // As many as all images give: they stand a little less densely here.
+  options.count = std::clamp<std::size_t>(vectors, 1, picks_of(how.p, set.features.rows));
+  if (how.memory_limit != 0) {
+    options.memory_limit =
+        std::max(how.memory_limit - std::min(how.memory_limit / 2, rows.view().bytes()),
+                 greedy_least_memory(rows.view(), base.vectors.rows(), options.count));
   }
-  return std::nullopt;
+  options.points_name = fmt::format("task '{}'", how.task);
+  options.base_name = "memory";
+  options.progress = how.progress;
+  try {
+    return pick_points(points, base.vectors.view(), options, compute);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kInput) throw;
+    return std::nullopt;
+  }
 }
 
 // What the memory would have for the task, had it learned some images.
@@ -239,8 +245,10 @@ FoldMemory fold_memory(const Memory& memory, const TrainingSet& set,
   const bool shares = memory.consolidation().rule == Consolidate::Rule::kShare;
   if (!shares && all > memory.capacity()) {
     const double q = memory.consolidation().q;
-    order = or_processor(compute, [&](Compute& with) {
-      return consolidate(gathered(order).view(), memory.capacity(), q, 0, with, {}).kept;
+    do_on_all(set.ranks(), [&] {
+      order = or_processor(compute, [&](Compute& with) {
+        return consolidate(gathered(order).view(), memory.capacity(), q, 0, with, {}).kept;
+      });
     });
   }
   const auto is_own = [&](std::uint32_t i) { return i >= known || base.own[i]; };
@@ -258,8 +266,10 @@ FoldMemory fold_memory(const Memory& memory, const TrainingSet& set,
 // What tells all images from each other and from others (ImageScores::image).
 std::vector<std::uint64_t> hashes_of(const TrainingSet& set, Compute& compute) {
   std::vector<std::uint64_t> here(set.images.size());
-  compute.threads().run(here.size(), [&](std::size_t i, std::size_t) {
-    here[i] = hash_of(set.image(set.first + i));
+  do_on_all(set.ranks(), [&] {
+    compute.threads().run(here.size(), [&](std::size_t i, std::size_t) {
+      here[i] = hash_of(set.image(set.first + i));
+    });
   });
   return all_of(set.ranks(), std::move(here));
 }
@@ -389,7 +399,7 @@ FoldScores fold_scores(const Memory& memory, const TrainingSet& set, const Learn
     sampling.progress = part_of(progress, 0.0, 0.5);
     const FoldMemory made = fold_memory(memory, set, others, base, vectors, sampling, compute);
     if (made.own == 0) continue;
-    or_processor(compute, [&](Compute& with) {
+    const auto score_them = [&](Compute& with) {
       const FoldScorer scorer(made, set, score, with);
       OneEach alone(with);
       with.threads().run(scored.size(), [&](std::size_t i, std::size_t worker) {
@@ -397,7 +407,8 @@ FoldScores fold_scores(const Memory& memory, const TrainingSet& set, const Learn
         const std::size_t at = chosen[scored[i].first];
         scored[i].second = scorer.of(at, hashes[at], alone[worker]);
       });
-    });
+    };
+    do_on_all(set.ranks(), [&] { or_processor(compute, score_them); });
     std::move(scored.begin(), scored.end(), std::back_inserter(result));
   }
   FoldScores result_of_all{hashes, {}, {}};
@@ -421,7 +432,7 @@ std::vector<float> scores_by_others(const Memory& memory, const TrainingSet& set
                [&](std::size_t i) { return set.is_here(i); });
   const Score score = score_of(memory.source);
   std::vector<float> scores(here.size());
-  or_processor(compute, [&](Compute& with) {
+  const auto score_them = [&](Compute& with) {
     const NearestIndex index(made.vectors.view(), with);
     OneEach alone(with);
     with.threads().run(here.size(), [&](std::size_t i, std::size_t worker) {
@@ -429,7 +440,8 @@ std::vector<float> scores_by_others(const Memory& memory, const TrainingSet& set
       const auto found = index.search(set.image(here[i]), 1, alone[worker], "patches");
       scores[i] = image_score(found.distances, set.grid(here[i]), score);
     });
-  });
+  };
+  do_on_all(set.ranks(), [&] { or_processor(compute, score_them); });
   return all_of(set.ranks(), std::move(scores));
 }
 

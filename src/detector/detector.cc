@@ -71,34 +71,22 @@ std::vector<std::uint8_t> mask_bytes(const DefectMark& mark) {
 }
 
 constexpr std::size_t kLeastPart = 8;  // of the memory limit is for sampling, whatever is taken
+constexpr std::size_t kFoldPart = 8;   // of it is for the patches of a fold
 
 // Before sampling finds out, which knows neither the user's limit nor what would do.
-void check_limit(const Memory& memory, VectorView features, const LearnHow& how,
+void check_limit(const Memory& memory, const Points& features, const LearnHow& how,
                  std::size_t limit) {
   const auto task = memory.find_task(how.task);
   const std::size_t own = task ? memory.states()[*task].vectors : 0;
   const bool on_own = memory.consolidation().rule == Consolidate::Rule::kShare;
-  const std::size_t needed =
-      greedy_least_memory(features, on_own ? own : memory.size(), picks_of(how.p, features.rows));
+  const std::size_t needed = greedy_least_memory(features.here, on_own ? own : memory.size(),
+                                                 picks_of(how.p, features.rows));
   if (how.memory_limit >= needed) return;
   throw Error(Error::Kind::kInput,
               fmt::format("task '{}': a memory limit of {:.4g} MiB is too small for {} patches; "
                           "{} MiB suffice, as may fewer images at a time",
-                          how.task, static_cast<double>(limit) / (1 << 20), features.rows,
+                          how.task, static_cast<double>(limit) / (1 << 20), features.here.rows,
                           (kLeastPart * needed >> 20) + 1));
-}
-
-// Some images, by their numbers: those of one rank.
-struct RankPart {
-  std::size_t first;
-  std::size_t end;
-  std::size_t count() const { return end - first; }
-};
-
-RankPart part_of_rank(std::size_t images, const Ranks* ranks) {
-  if (ranks == nullptr) return {0, images};
-  const std::size_t n = ranks->size();
-  return {images * ranks->rank() / n, images * (ranks->rank() + 1) / n};
 }
 
 // What is known of an image that was extracted, by its number.
@@ -138,7 +126,7 @@ std::vector<SkippedImage> skipped_by_all(Ranks* ranks, std::vector<SkippedImage>
 // The images that other ranks extracted, behind those of this one. Nothing is kept where one of
 // them cannot be read here.
 void keep_others(std::unique_ptr<LessonImagesWriter>& kept, const ImageList& images,
-                 const std::vector<SeenImage>& seen, const RankPart& mine) {
+                 const std::vector<SeenImage>& seen, const Ranks::Part& mine) {
   try {
     for (const SeenImage& image : seen) {
       if (image.number < mine.end) continue;
@@ -399,32 +387,36 @@ LearnReport Detector::learn(const ImageSource& images, const LearnOptions& optio
 
 LearnReport Detector::learn_images(const ImageList& images, const LearnOptions& options,
                                    Compute& compute) {
-  if (options.task.empty()) {
-    throw Error(Error::Kind::kUsage, "a task needs a name; give it one, such as bottle");
-  }
   Memory& memory = state_->memory;
   Ranks* const ranks = options.ranks;
+  std::unique_ptr<LessonImagesWriter> kept;
   do_on_all(ranks, [&] {
+    if (options.task.empty()) {
+      throw Error(Error::Kind::kUsage, "a task needs a name; give it one, such as bottle");
+    }
     memory.check_task(options.task);  // before the images are looked at, which may take long
     if (ranks != nullptr && options.online) {
       throw Error(Error::Kind::kUsage,
                   "online, one image is learned after the other, which several processes cannot "
                   "share; learn online with one, or all images at once");
     }
+    if (state_->history) kept = state_->history->new_images();
   });
-  const std::size_t limit = options.memory_limit != 0 ? options.memory_limit : machine_memory() / 2;
+  // What one process would take is shared by the ranks of a machine, unless each is told its own.
+  const std::size_t whole = options.memory_limit != 0 ? options.memory_limit : machine_memory() / 2;
+  const bool shared = options.memory_limit == 0 && ranks != nullptr;
+  const std::size_t limit = shared ? whole / ranks->on_this_machine() : whole;
   LearnReport report;
   LearnHow how;
   how.task = options.task;
   how.p = options.p != 0 ? options.p : options.online ? kOnlineRatio : kBatchRatio;
   how.time = utc_time();
-  std::unique_ptr<LessonImagesWriter> kept;
-  if (state_->history) kept = state_->history->new_images();
 
   TrainingSetBuilder set(memory.dimension(), limit / 2);
   Clock::time_point start = Clock::now();
   Progress extracting = part_of(options.progress, 0.0, options.online ? 1.0 : kExtractShare);
-  const RankPart mine = part_of_rank(images.count(), ranks);
+  const Ranks::Part mine =
+      ranks != nullptr ? ranks->part_of(images.count()) : Ranks::Part{0, images.count()};
   if (ranks != nullptr && extracting) {
     extracting = [whole = extracting, all = static_cast<double>(images.count()),
                   mine](double done) {
@@ -466,15 +458,15 @@ LearnReport Detector::learn_images(const ImageList& images, const LearnOptions& 
   report.skipped = skipped_by_all(ranks, std::move(report.skipped));
   const std::vector<char> on_disk = all_of<char>(ranks, {set.on_disk() ? char{1} : char{0}});
   report.on_disk = std::count(on_disk.begin(), on_disk.end(), 1) > 0;
-  if (ranks != nullptr) keep_others(kept, images, seen, mine);
-  const TrainingSet all = set.view(ranks);
+  TrainingSet all = set.view(ranks);
+  all.fold_room = whole / kFoldPart;
   if (all.count > 0) {
     const std::size_t taken =
         own_memory() + 3 * memory.capacity() * memory.dimension() * bytes_of(memory.scalar());
     const std::size_t least = limit / kLeastPart;
     how.memory_limit = limit > taken + least ? limit - taken : least;
     if (!options.online) {
-      do_on_all(ranks, [&] { check_limit(memory, all.features.here, how, limit); });
+      do_on_all(ranks, [&] { check_limit(memory, all.features, how, limit); });
     }
     LearnHow scoring = how;
     if (options.online) scoring.p = kBatchRatio;
@@ -524,6 +516,7 @@ LearnReport Detector::learn_images(const ImageList& images, const LearnOptions& 
         fmt::format("task '{}': none of {} images can be used: {}", options.task, images.count(),
                     report.skipped.empty() ? "there are none" : report.skipped[0].reason));
   });
+  if (ranks != nullptr) do_on_all(ranks, [&] { keep_others(kept, images, seen, mine); });
   Lesson lesson;
   lesson.task = options.task;
   lesson.who = options.who;

@@ -56,7 +56,7 @@ FoldScores score_task(const Memory& memory, const TrainingSet& set, LearnHow how
   how.images = set.count;
   VectorView all = set.features.here;
   all.rows = set.features.rows;  // they are counted here, not looked at
-  memory.check_learn(all, how);  // before the folds, which take long
+  do_on_all(set.ranks(), [&] { memory.check_learn(all, how); });  // before the folds take long
   return fold_scores(memory, set, how, compute);
 }
 
@@ -90,7 +90,9 @@ void learn_scored_task(Memory& memory, const TrainingSet& set, const FoldScores&
   for (std::size_t k = 0; k < count; ++k) {
     some.emplace_back(means.data() + k * here.cols, 1, here.cols);
   }
-  memory.calibrate(how.task, folds.scores, some, Memory::Keep::kSpread, folds.hashes);
+  do_on_all(set.ranks(), [&] {
+    memory.calibrate(how.task, folds.scores, some, Memory::Keep::kSpread, folds.hashes);
+  });
 }
 
 void learn_next(Memory& memory, const Patches& patches, const LearnHow& how, bool calibrates,

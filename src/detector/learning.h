@@ -40,6 +40,9 @@ struct TrainingSet {
   std::span<const TrainingImage> images;  ///< that are here
   std::size_t first = 0;                  ///< number of the first of these
   std::size_t count = 0;                  ///< of all images
+  /// Bytes that the patches of a fold may take: of fewer, where it is tight, the folds are sampled.
+  /// 0: as the memory limit says.
+  std::size_t fold_room = 0;
 
   TrainingSet(VectorView all, std::span<const TrainingImage> of)
       : features(all), images(of), count(of.size()) {}

@@ -238,8 +238,7 @@ void remark_on_products(const Memory& memory, const TrainingSet& set, const Fold
     std::size_t good_as;
   };
   std::vector<Held> held;
-  for (const std::size_t i : chosen) {
-    if (!set.is_here(i)) continue;
+  const auto hold = [&](std::size_t i) {
     const PatchGrid& grid = set.grid(i);
     std::vector<float> distances = memory.distances(set.image(i), compute);
     Held image{i, image_score(distances, grid, kind) > own_limit, kNone};
@@ -247,7 +246,12 @@ void remark_on_products(const Memory& memory, const TrainingSet& set, const Fold
     const bool another = seen.task && !(own && *seen.task == *own);
     if (another && seen.threshold && !seen.rejected) image.good_as = *seen.task;
     held.push_back(image);
-  }
+  };
+  do_on_all(set.ranks(), [&] {
+    for (const std::size_t i : chosen) {
+      if (set.is_here(i)) hold(i);
+    }
+  });
   std::vector<std::vector<std::size_t>> good_as(memory.tasks().size());
   std::vector<std::size_t> unlike;
   for (const Held& image : all_of(set.ranks(), std::move(held))) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <utility>
 
@@ -223,7 +224,19 @@ void Memory::learn(VectorView features, const LearnHow& how, Compute& compute, R
     or_processor(compute, [&](Compute& with) { state_->score_kept_patches(with); });
   });
   Compute processor(compute.threads().count());  // whatever failed on a GPU, failed on one rank
-  state_->contents = state_->rule->learn(*state_->contents, all, how, processor);
+  std::unique_ptr<Contents> next;
+  std::exception_ptr failure;  // after the sampling, which all fail in together
+  try {
+    next = state_->rule->learn(*state_->contents, all, how, processor);
+  } catch (const RanksError&) {
+    throw;
+  } catch (const Error&) {
+    failure = std::current_exception();
+  }
+  do_on_all(&ranks, [&] {
+    if (failure) std::rethrow_exception(failure);
+  });
+  state_->contents = std::move(next);
 }
 
 void Memory::learn_online(VectorView features, const LearnHow& how, Compute& compute) {
@@ -244,13 +257,14 @@ void Memory::learn_online(VectorView features, const LearnHow& how, Compute& com
   });
 }
 
-std::vector<float> Memory::distances(VectorView patches, Compute& compute) const {
+std::vector<float> Memory::distances(VectorView patches, Compute& compute,
+                                     const Progress& progress) const {
   if (size() == 0) {
     throw Error(Error::Kind::kInput, "the memory is empty; learn good images first");
   }
   check_kind(patches, *this, "the patches");
   return or_processor(compute, [&](Compute& with) {
-    return state_->contents->store.index(with).distances(patches, with);
+    return state_->contents->store.index(with).distances(patches, with, progress);
   });
 }
 

@@ -82,7 +82,11 @@ Memory merge_on_ranks(std::vector<Memory> mine, std::size_t capacity, Ranks& ran
   for (std::size_t step = 1; step < ranks.size(); step *= 2) {
     // Every other one of those that are left hands over what it has, perhaps nothing.
     const bool takes = rank % (2 * step) == 0 && rank + step < ranks.size();
-    if (rank % (2 * step) == step) ranks.send(rank - step, bytes);
+    if (rank % (2 * step) == step) {
+      ranks.send(rank - step, bytes);
+      bytes = {};
+      merged.reset();
+    }
     const Ranks::Bytes theirs = takes ? ranks.receive(rank + step) : Ranks::Bytes();
     do_on_all(&ranks, [&] {
       if (theirs.empty()) return;

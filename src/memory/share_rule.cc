@@ -110,7 +110,7 @@ class ShareRule : public Rule {
     options.points_name = fmt::format("task '{}'", how.task);
     options.base_name = "memory";
     options.progress = part_of(how.progress, 0.0, 0.98);
-    const PickedPoints expanded =
+    PickedPoints expanded =
         pick_points(features, gather(all.vectors.view(), own).view(), options, compute);
     const GreedyResult& expansion = expanded.greedy;
     check_reach(expanded.vectors.view(), std::views::iota(std::size_t{0}, expansion.picks.size()),
@@ -121,10 +121,13 @@ class ShareRule : public Rule {
     const Coverage covered =
         coverage_of(expansion.radii, expansion.covering_radius, admission.picks, dimension);
     const std::size_t picks = admission.picks;
-    Vectors taken(picks, dimension, expanded.vectors.scalar());
-    taken.set_rows(0, expanded.vectors.view().part(0, picks));
+    if (picks < expanded.vectors.rows()) {
+      Vectors first(picks, dimension, expanded.vectors.scalar());
+      first.set_rows(0, expanded.vectors.view().part(0, picks));
+      expanded.vectors = std::move(first);
+    }
     all.append(
-        {std::move(taken),
+        {std::move(expanded.vectors),
          std::vector<std::int32_t>(picks, task),
          {expansion.radii.begin(), expansion.radii.begin() + static_cast<std::ptrdiff_t>(picks)},
          std::vector<float>(picks, 0.0F)});

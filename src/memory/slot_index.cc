@@ -32,8 +32,9 @@ void SlotIndex::drop(const std::vector<std::uint32_t>& slots) {
   if (!ids.empty()) index_.drop(ids);
 }
 
-std::vector<float> SlotIndex::distances(VectorView patches, Compute& compute) const {
-  return index_.search(patches, 1, compute, "patches").distances;
+std::vector<float> SlotIndex::distances(VectorView patches, Compute& compute,
+                                        const Progress& progress) const {
+  return index_.search(patches, 1, compute, "patches", progress).distances;
 }
 
 std::vector<std::uint32_t> SlotIndex::nearest(VectorView patches, std::size_t k,

@@ -27,7 +27,8 @@ class SlotIndex {
   std::size_t came() const { return slot_of_id_.size() - first_; }
   std::size_t size() const { return index_.size(); }
 
-  std::vector<float> distances(VectorView patches, Compute& compute) const;
+  std::vector<float> distances(VectorView patches, Compute& compute,
+                               const Progress& progress = {}) const;
 
   /// The slots of the k nearest vectors of each, nearest first; kNone where there are fewer.
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};

@@ -61,6 +61,11 @@ MpiRanks::MpiRanks() {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   rank_ = static_cast<std::size_t>(rank);
   size_ = static_cast<std::size_t>(size);
+  MPI_Comm machine = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+  MPI_Comm_size(machine, &size);
+  MPI_Comm_free(&machine);
+  on_this_machine_ = static_cast<std::size_t>(size);
 }
 
 MpiRanks::~MpiRanks() { MPI_Finalize(); }

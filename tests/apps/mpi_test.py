@@ -149,15 +149,18 @@ class MpiTest(unittest.TestCase):
 
     def test_a_rank_whose_features_do_not_fit_into_its_memory(self):
         learn = lambda memory: ["learn", memory, self.images(0), "--task", "p0", "--versions", "0", "--json", *LARGE]
-        tight = ["--memory-limit", "110M"]
-        for first, second in (([], tight), (tight, [])):
-            one, two = self.path("one.ccm"), self.path("two.ccm")
-            self.alone(*learn(one), *first)
-            done = self.succeed(*MPIRUN, "-n", 1, CONTCORE, *learn(two), *first, ":", "-n", 1, CONTCORE, *learn(two), *second)
-            self.assertTrue(json.loads(done.stdout)["features_on_disk"])
-            self.assertEqual(content(two), content(one))
-            os.remove(one)
-            os.remove(two)
+        one, two = self.path("one.ccm"), self.path("two.ccm")
+        on_disk = 0
+        for limit in ("84M", "110M"):  # the folds are of fewer patches then
+            tight = ["--memory-limit", limit]
+            for first, second in (([], tight), (tight, []), (tight, tight)):
+                self.alone(*learn(one), *first)
+                done = self.succeed(*MPIRUN, "-n", 1, CONTCORE, *learn(two), *first, ":", "-n", 1, CONTCORE, *learn(two), *second)
+                on_disk += json.loads(done.stdout)["features_on_disk"]
+                self.assertEqual(content(two), content(one), "%s %s" % (first, second))
+                os.remove(one)
+                os.remove(two)
+        self.assertEqual(on_disk, 6)
 
     def test_merging_is_merging_one_after_the_other(self):
         lines = []
@@ -170,6 +173,9 @@ class MpiTest(unittest.TestCase):
             self.assertIn("merged 5 memories: 5 tasks", done.stdout)
             self.assertEqual(content(self.path("%d.ccm" % ranks)), content(self.path("one.ccm")))
         self.refused(2, "only one process can", *MPIRUN, "-n", 2, CONTCORE, "merge", lines[3], *lines, "--force")
+        self.alone("learn", self.path("patch.ccm"), self.images(1), "--task", "a", *SMALL, "--score", "patch", "--versions", "0")
+        self.refused(3, "patch.ccm: the memories differ in their score", *MPIRUN, "-n", 2, CONTCORE, "merge", self.path("x.ccm"), lines[0], self.path("patch.ccm"))
+        self.refused(2, "at least two", *MPIRUN, "-n", 2, CONTCORE, "merge", self.path("x.ccm"), lines[0])
         self.refused(3, "cannot be opened", *MPIRUN, "-n", 2, CONTCORE, "merge", self.path("x.ccm"), lines[0], self.path("y.ccm"))
 
     # ------------------------------------------------------------ what is refused, once
@@ -181,6 +187,12 @@ class MpiTest(unittest.TestCase):
         self.refused(2, "online", *several, *self.learn(self.path("one.ccm"), 1, "--online"))
         self.refused(2, "leave out mpirun", *several, *self.learn(self.path("one.ccm"), 1, "--defects"))
         self.refused(2, "has no option --tusk", *several, "learn", self.path("one.ccm"), self.images(1), "--tusk", "a")
+        self.refused(2, "--ratio 5", *several, *self.learn(self.path("one.ccm"), 1, "--ratio", "5"))
+        self.refused(2, "is not a size", *several, *self.learn(self.path("one.ccm"), 1, "--memory-limit", "2x"))
+        self.refused(2, "a task needs a name", *several, "learn", self.path("one.ccm"), self.images(1), "--task", "")
+        self.refused(2, "cuda", *several, *self.learn(self.path("one.ccm"), 1, "--device", "cuda"))
+        self.refused(3, "nofile.npy", *several, "sample", self.path("nofile.npy"), "--count", 3)
+        self.refused(2, "--count", *several, "sample", self.path("nofile.npy"))
         self.refused(3, "nowhere", *several, "learn", self.path("one.ccm"), self.path("nowhere"), "--task", "a")
         self.refused(3, "the folder", *several, *self.learn(self.path("no/folder.ccm"), 1))
         # One rank alone is a process like any other.
@@ -212,6 +224,11 @@ class MpiTest(unittest.TestCase):
         self.assertEqual(done.stderr.count("020.ppm"), 1, done.stderr)
         self.refused(3, "rank 1 has another line.ccm", *apart)  # it was learned into in one folder alone
         self.assertEqual(content(memory), before)
+        for name, rows in (("a", 3000), ("b", 3100)):
+            numpy.save(self.path(name + "/z.npy"), numpy.random.RandomState(rows).normal(size=(rows, 8)).astype("f4"))
+        sample = ["sample", "z.npy", "--count", "5"]
+        apart = [*MPIRUN, "-n", 1, "-wdir", self.path("a"), CONTCORE, *sample, ":", "-n", 1, "-wdir", self.path("b"), CONTCORE, *sample]
+        self.refused(3, "rank 1 has other vectors", *apart)
 
     # ------------------------------------------------------------ what goes wrong on the way
 
@@ -238,6 +255,14 @@ class MpiTest(unittest.TestCase):
                 found.append(int(name))
         return sorted(found)
 
+    @staticmethod
+    def is_contcore(pid):
+        try:
+            with open("/proc/%d/cmdline" % pid) as file:
+                return file.read().split("\0")[0] == CONTCORE
+        except OSError:
+            return False
+
     def ends(self, process, within):
         try:
             return process.communicate(timeout=within)[1]
@@ -262,34 +287,42 @@ class MpiTest(unittest.TestCase):
         for _ in range(KILLS):
             process = self.start(memory, 3)
             time.sleep(numbers.uniform(0, whole))
+            end = time.monotonic() + 30
             ranks = self.ranks_of(process)
+            while not ranks and process.poll() is None and time.monotonic() < end:
+                time.sleep(0.01)
+                ranks = self.ranks_of(process)
             if ranks and process.poll() is None:
                 try:
                     os.kill(numbers.choice(ranks), signal.SIGKILL)
                     killed += 1
                 except ProcessLookupError:
                     pass
-            said = self.ends(process, 10 + whole if not ranks else 10)
-            self.assertEqual(self.ranks_of(process), [])
+            said = self.ends(process, 10 + whole)
+            self.assertEqual([rank for rank in ranks if self.is_contcore(rank)], [])
             self.alone("info", memory)
             if process.returncode != 0:
-                self.assertRegex(said, "signal 9|Killed")
+                self.assertRegex(said, "signal 9|Killed|job has been aborted")
             if content(memory) != before:  # it was done before that
                 self.assertEqual(content(memory), after)
                 shutil.copy(self.path("before.ccm"), memory)
         print("killed %d of %d" % (killed, KILLS), file=sys.stderr)
+        self.assertGreaterEqual(2 * killed, KILLS)
 
     def test_control_c_leaves_the_memory_as_it_was(self):
         memory = self.path("line.ccm")
-        larger = ["768" if word == "288" else word for word in LARGE]
-        process = self.start(memory, 2, *larger)  # mpirun takes a second to hand it on
-        while not self.ranks_of(process) and process.poll() is None:
-            time.sleep(0.02)
-        time.sleep(0.2)
-        os.kill(process.pid, signal.SIGINT)
-        self.ends(process, 10)
-        self.assertNotEqual(process.returncode, 0)
-        self.assertFalse(os.path.exists(memory))
+        for side in ("768", "288"):  # while images are extracted, and later
+            larger = [side if word == "288" else word for word in LARGE]
+            process = self.start(memory, 2, *larger, "--ratio", "0.2")
+            while not self.ranks_of(process) and process.poll() is None:
+                time.sleep(0.02)
+            time.sleep(0.2)
+            os.kill(process.pid, signal.SIGINT)  # mpirun takes a second to hand it on
+            said = self.ends(process, 30)
+            self.assertNotEqual(process.returncode, 0)
+            self.assertFalse(os.path.exists(memory), said)
+            self.assertLessEqual(said.count("contcore: stopped"), 1, said)
+            self.assertNotIn("MPI_ABORT", said)
 
     def test_a_full_disk_leaves_the_memory_as_it_was(self):
         small = self.path("small")
@@ -311,12 +344,14 @@ class MpiTest(unittest.TestCase):
 class Hosts:
     """Machines with a name and a network each, on this one. Needs the right to make them."""
 
-    NETWORK = "10.98.7"
+    # Names of their own, so that several runs do not disturb each other.
+    NAME = "cc%d-" % (os.getpid() % 100000)
+    NETWORK = "10.%d.%d" % (64 + os.getpid() // 256 % 128, os.getpid() % 256)
     AGENT = """#!/bin/sh
 host=${1##*.}
 shift
-exec ip netns exec contcore$host unshare --uts sh -c "hostname host$host; $*"
-"""
+exec ip netns exec %s$host unshare --uts sh -c "hostname host$host; $*"
+""" % NAME
 
     def __init__(self, count, folder):
         self.count = count
@@ -332,14 +367,15 @@ exec ip netns exec contcore$host unshare --uts sh -c "hostname host$host; $*"
     def __enter__(self):
         self.__exit__()
         try:
-            self.ip("link", "add", "contcore0", "type", "bridge")
-            self.ip("addr", "add", self.NETWORK + ".254/24", "dev", "contcore0")
-            self.ip("link", "set", "contcore0", "up")
+            bridge = self.NAME + "0"
+            self.ip("link", "add", bridge, "type", "bridge")
+            self.ip("addr", "add", self.NETWORK + ".254/24", "dev", bridge)
+            self.ip("link", "set", bridge, "up")
             for h in range(1, self.count + 1):
-                name = "contcore%d" % h
+                name = self.NAME + str(h)
                 self.ip("netns", "add", name)
                 self.ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
-                self.ip("link", "set", name, "master", "contcore0", "up")
+                self.ip("link", "set", name, "master", bridge, "up")
                 self.ip("-n", name, "addr", "add", "%s.%d/24" % (self.NETWORK, h), "dev", "eth0")
                 self.ip("-n", name, "link", "set", "eth0", "up")
                 self.ip("-n", name, "link", "set", "lo", "up")
@@ -350,8 +386,8 @@ exec ip netns exec contcore$host unshare --uts sh -c "hostname host$host; $*"
 
     def __exit__(self, *_):
         for h in range(1, self.count + 1):
-            self.ip("netns", "del", "contcore%d" % h, check=False)
-        self.ip("link", "del", "contcore0", check=False)
+            self.ip("netns", "del", self.NAME + str(h), check=False)
+        self.ip("link", "del", self.NAME + "0", check=False)
 
     def mpirun(self):
         hosts = ",".join("%s.%d:2" % (self.NETWORK, h) for h in range(1, self.count + 1))

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -206,22 +207,37 @@ TEST(GreedyOnRanks, WhoIsToldToStopStopsAll) {
   EXPECT_EQ(stopped, 3);
 }
 
-TEST(GreedyOnRanks, NoPointsAnywhereAreRefusedByAll) {
-  EXPECT_THROW(on_ranks(2,
-                        [&](Ranks& ranks) {
-                          Compute compute(1);
-                          GreedyOptions options;
-                          options.count = 5;
-                          pick_points(Points({}, ranks), {}, options, compute);
-                        }),
-               Error);
-  EXPECT_THROW(on_ranks(2,
-                        [&](Ranks& ranks) {
-                          const naive::Set set =
-                              naive::make(Family::kGaussian, 10, 3 + ranks.rank(), 1, 2);
-                          const Points points(set.view(), ranks);
-                        }),
-               Error);
+void expect_refused_by_all(std::size_t ranks, const std::function<void(Ranks&)>& work) {
+  std::atomic<std::size_t> refused = 0;
+  on_ranks(ranks, [&](Ranks& with) {
+    try {
+      work(with);
+    } catch (const RanksError& error) {
+      EXPECT_EQ(error.kind(), Error::Kind::kInput);
+      ++refused;
+    }
+  });
+  EXPECT_EQ(refused, ranks);
+}
+
+TEST(GreedyOnRanks, WhatCannotBeSampledIsRefusedByAll) {
+  GreedyOptions options;
+  options.count = 5;
+  expect_refused_by_all(2, [&](Ranks& ranks) {
+    Compute compute(1);
+    pick_points(Points({}, ranks), {}, options, compute);
+  });
+  expect_refused_by_all(2, [&](Ranks& ranks) {
+    const naive::Set set = naive::make(Family::kGaussian, 10, 3 + ranks.rank(), 1, 2);
+    const Points points(set.view(), ranks);
+  });
+  // Each rank's own points are well within reach of each other, but not of the other's.
+  expect_refused_by_all(2, [&](Ranks& ranks) {
+    naive::Set set = naive::make(Family::kGaussian, 100, 16, 1, 2);
+    for (std::size_t i = 0; i < 100; ++i) set.row(i)[0] += ranks.rank() == 0 ? 3e18F : -3e18F;
+    Compute compute(1);
+    pick_points(Points(set.view(), ranks), {}, options, compute);
+  });
 }
 
 }  // namespace

@@ -226,8 +226,14 @@ TEST_F(DetectorOnRanks, FailTogether) {
   expect_on_all([](LearnOptions& options) { options.online = true; }, Error::Kind::kUsage,
                 "online");
   expect_on_all([](LearnOptions& options) { options.task = "\x01"; }, Error::Kind::kInput, "");
-  expect_on_all([](LearnOptions& options) { options.progress = [](double) { return false; }; },
-                Error::Kind::kCancelled, "stopped");
+  for (const double at : {0.0, 0.5, 0.86, 0.88, 0.9, 0.92, 0.935, 0.95, 0.99}) {
+    expect_on_all(
+        [at](LearnOptions& options) {
+          options.p = 0.2;
+          options.progress = [at](double done) { return done < at; };
+        },
+        Error::Kind::kCancelled, "stopped");
+  }
   for (const std::string& file : files) std::ofstream(file) << "no image";
   expect_on_all([](LearnOptions&) {}, Error::Kind::kInput, "none of 6 images");
 }

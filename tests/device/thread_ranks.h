@@ -78,6 +78,7 @@ class ThreadRanks : public Ranks {
   ThreadRanks(MeetingPlace& place, std::size_t rank) : place_(place), rank_(rank) {}
   std::size_t rank() const override { return rank_; }
   std::size_t size() const override { return place_.size(); }
+  std::size_t on_this_machine() const override { return place_.size(); }
 
  protected:
   std::vector<Bytes> exchange(std::span<const std::uint8_t> mine) override {
