@@ -8,6 +8,7 @@
 #include <ctime>
 #include <exception>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "contcore/distance.h"
@@ -100,6 +101,12 @@ void check_reach(const float* vector, std::size_t dimension, const std::string& 
               fmt::format("{}: values so large that squared distances may overflow float32; scale "
                           "the vectors down (norms up to 1e18 are fine)",
                           name));
+}
+
+void check_reach(VectorView vectors, const std::string& name) {
+  std::vector<std::size_t> rows(vectors.rows);
+  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  check_reach(vectors, rows, name);
 }
 
 }  // namespace contcore

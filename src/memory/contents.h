@@ -73,6 +73,7 @@ void pass_slack(VectorStore& store, float from, float squared, std::uint32_t to)
 /// Throws Error (kInput) if a vector is so far from 0 that its squared distance to another one may
 /// overflow: it could not be searched for in a memory, whatever else that holds.
 void check_reach(const float* vector, std::size_t dimension, const std::string& name);
+void check_reach(VectorView vectors, const std::string& name);  // all of them
 template <typename Indices>
 void check_reach(VectorView vectors, const Indices& rows, const std::string& name) {
   if (vectors.scalar == Scalar::kUint8) return;  // bytes never are

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <ranges>
 
 #include "base/rows.h"
 #include "contcore/greedy.h"
@@ -45,8 +44,7 @@ class PaperRule : public Rule {
     Entries all = now.store.entries();
     PickedPoints expanded = pick_points(features, all.vectors.view(), options, compute);
     const GreedyResult& expansion = expanded.greedy;
-    check_reach(expanded.vectors.view(), std::views::iota(std::size_t{0}, expansion.picks.size()),
-                options.points_name);
+    check_reach(expanded.vectors.view(), options.points_name);
 
     auto next = std::make_unique<Contents>(now.store, now.capacity);
     next->tasks = now.tasks;

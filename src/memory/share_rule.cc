@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <ranges>
 #include <span>
 #include <utility>
 
@@ -113,8 +112,7 @@ class ShareRule : public Rule {
     PickedPoints expanded =
         pick_points(features, gather(all.vectors.view(), own).view(), options, compute);
     const GreedyResult& expansion = expanded.greedy;
-    check_reach(expanded.vectors.view(), std::views::iota(std::size_t{0}, expansion.picks.size()),
-                options.points_name);
+    check_reach(expanded.vectors.view(), options.points_name);
 
     const Admission admission =
         admit(all.origin, all.radius, next->tasks.size(), task, expansion.radii, now.capacity);
