@@ -38,24 +38,43 @@ Image decode_image(std::span<const std::uint8_t> bytes, const std::string& name,
 void write_image(const std::string& path, const Image& image);
 std::vector<std::uint8_t> encode_png(const Image& image);
 
+/// Pixels that neighbouring tiles have in common, unless others are asked for.
+inline constexpr std::size_t kTileOverlap = 128;
+
+/// A geometry in words; empty: not given.
+struct GeometryText {
+  std::string resize = {};   ///< "256" or "short:256"; of tiles "100%"
+  std::string crop = {};     ///< "224" or "none"
+  std::string tile = {};     ///< "384" or "none"
+  std::string overlap = {};  ///< "128"
+};
+
 /// How an image is brought to the backbone: resized (an area average if a side shrinks, bilinear
-/// otherwise), then cropped in its centre.
+/// otherwise), then cropped in its centre, or cut into tiles that overlap.
 struct Geometry {
   enum class Resize {
-    kSquare,  ///< to resize × resize, whatever the shape
-    kShort,   ///< the short side to `resize`, the shape kept (the long side rounded)
+    kSquare,   ///< to resize × resize, whatever the shape
+    kShort,    ///< the short side to `resize`, the shape kept (the long side rounded)
+    kPercent,  ///< both sides to `resize` hundredths of what they are: with tiles, and only there
   };
   Resize mode = Resize::kSquare;
   std::size_t resize = 256;
-  std::size_t crop = 0;  ///< side of the square cut from the centre, at most `resize`; 0: none
+  std::size_t crop = 0;     ///< side of the square cut from the centre, at most `resize`; 0: none
+  std::size_t tile = 0;     ///< side of a tile; 0: the image is seen at once
+  std::size_t overlap = 0;  ///< pixels that neighbouring tiles have in common, at most half a tile
 
   bool operator==(const Geometry&) const = default;
 
   /// "256" or "short:256", "224" or "none", sizes from 32 to 4096; throws Error (kUsage) with an
   /// example. And back.
   static Geometry parse(const std::string& resize, const std::string& crop);
+  /// The same with tiles. What is not given is as in `usual`, and as it must be where tiles are
+  /// given: the image as large as it is, without a crop, tiles that overlap by kTileOverlap.
+  static Geometry parse(const GeometryText& given, const Geometry& usual);
   std::string resize_text() const;
-  std::string crop_text() const;  ///< "224" or "none"
+  std::string crop_text() const;     ///< "224" or "none"
+  std::string tile_text() const;     ///< "384" or "none"
+  std::string overlap_text() const;  ///< "128"; "none" without tiles
 };
 
 /// What the backbone is given: 3 × height × width float32, channel after channel, RGB with
@@ -66,10 +85,12 @@ struct NetworkInput {
   std::vector<float> chw;
   /// The part of the original image that is seen, in its pixels (the whole image without a crop).
   double left = 0, top = 0, right = 0, bottom = 0;
+  std::size_t tile = 0;  ///< side of the tiles in which it is seen; 0: at once
 };
 
-/// Throws Error (kUsage) for a geometry that `parse` would not give, Error (kInput) for an image so
-/// long that it would have over 16 million pixels with its shape kept.
+/// Of tiles the whole image, as if they were one. Throws Error (kUsage) for a geometry that `parse`
+/// would not give, Error (kInput) for an image so long that it would have over 16 million pixels
+/// with its shape kept, or over 100 million in tiles.
 NetworkInput prepare(const Image& image, const Geometry& geometry);
 
 /// The picture that the backbone is given, to look at.
@@ -83,10 +104,10 @@ struct Map {
 };
 
 /// The anomaly map in the pixels the backbone saw: the grid of patch distances, bilinearly
-/// (half-pixel centres) to width × height, smoothed by a Gaussian of σ = 4 at a short side of 224,
-/// in proportion elsewhere. The Gaussian reaches 4 σ and sees the map mirrored at its borders (d c
-/// b a | a b c d), as SciPy's gaussian_filter does. Throws Error
-/// (kInternal) when the patches are not the grid's, or there are none.
+/// (half-pixel centres) to width × height, smoothed by a Gaussian of σ = 4 at a short side of 224
+/// (of a tile, where there are tiles), in proportion elsewhere. The Gaussian reaches 4 σ and sees
+/// the map mirrored at its borders (d c b a | a b c d), as SciPy's gaussian_filter does. Throws
+/// Error (kInternal) when the patches are not the grid's, or there are none.
 Map anomaly_map(std::span<const float> patches, const PatchGrid& grid);
 
 /// That map in the pixels of the original image of width × height, bilinearly. Pixels the backbone

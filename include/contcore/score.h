@@ -20,12 +20,14 @@ Score parse_score(const std::string& name);
 /// that this version does not know.
 Score score_of(const std::map<std::string, std::string>& source);
 
-/// Where the patches of an image lie: their grid, and the pixels that the backbone saw.
+/// Where the patches of an image lie: their grid, and the pixels that the backbone saw, at once or
+/// tile by tile.
 struct PatchGrid {
   std::size_t columns = 0;
   std::size_t rows = 0;
   std::size_t width = 0;
   std::size_t height = 0;
+  std::size_t tile = 0;  ///< side of the tiles the backbone saw them in; 0: it saw all at once
 
   bool operator==(const PatchGrid&) const = default;
 };

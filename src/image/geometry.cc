@@ -10,6 +10,7 @@
 #include "contcore/image.h"
 #include "image/pixels.h"
 #include "image/resize.h"
+#include "image/tiles.h"
 
 namespace contcore {
 namespace {
@@ -17,6 +18,8 @@ namespace {
 constexpr std::size_t kSmallest = 32;
 constexpr std::size_t kLargest = 4096;
 constexpr std::size_t kMostResized = std::size_t{16} << 20;
+constexpr std::size_t kLeastPercent = 5;
+constexpr std::size_t kMostPercent = 400;
 
 // Of ImageNet, in the order RGB.
 constexpr std::array<float, 3> kMean = {0.485f, 0.456f, 0.406f};
@@ -34,7 +37,61 @@ std::size_t parse_side(const std::string& text, const std::string& whole, const 
   return side;
 }
 
+std::size_t parse_percent(const std::string& text) {
+  std::size_t percent = 0;
+  const char* const end = text.data() + text.size() - 1;  // without its sign
+  const auto [stopped, error] = std::from_chars(text.data(), end, percent);
+  if (error != std::errc() || stopped != end || percent < kLeastPercent || percent > kMostPercent) {
+    throw Error(Error::Kind::kUsage, fmt::format("resize '{}' is not from {}% to {}%; give such as "
+                                                 "50%",
+                                                 text, kLeastPercent, kMostPercent));
+  }
+  return percent;
+}
+
+std::size_t parse_overlap(const std::string& text) {
+  std::size_t overlap = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, overlap);
+  if (error == std::errc() && stopped == end && overlap <= kLargest) return overlap;
+  throw Error(
+      Error::Kind::kUsage,
+      fmt::format("overlap '{}' is not a number of pixels; give such as {}", text, kTileOverlap));
+}
+
+void check_tiles(const Geometry& geometry) {
+  if (geometry.mode != Geometry::Resize::kPercent || geometry.resize < kLeastPercent ||
+      geometry.resize > kMostPercent) {
+    throw Error(Error::Kind::kUsage,
+                fmt::format("tiles are cut from images that keep their shape and scale, and a "
+                            "resize to {} does not; give a resize such as 50%, or none",
+                            geometry.resize_text()));
+  }
+  if (geometry.crop != 0) {
+    throw Error(Error::Kind::kUsage,
+                fmt::format("a crop to {} leaves no tiles; leave out the crop or the tiles",
+                            geometry.crop));
+  }
+  if (geometry.tile < kSmallest || geometry.tile > kLargest) {
+    throw Error(Error::Kind::kUsage, fmt::format("a tile of {}; give from {} to {}, such as 384",
+                                                 geometry.tile, kSmallest, kLargest));
+  }
+  if (geometry.overlap > geometry.tile / 2) {
+    throw Error(Error::Kind::kUsage,
+                fmt::format("tiles of {} that overlap by {}, which is more than half of them; give "
+                            "an overlap of at most {}, or larger tiles",
+                            geometry.tile, geometry.overlap, geometry.tile / 2));
+  }
+}
+
 void check(const Geometry& geometry) {
+  if (geometry.tile != 0) return check_tiles(geometry);
+  if (geometry.mode == Geometry::Resize::kPercent) {
+    throw Error(Error::Kind::kUsage,
+                fmt::format("a resize to {} is for images that are cut into tiles; give a tile "
+                            "such as 384, or a size such as 256",
+                            geometry.resize_text()));
+  }
   if (geometry.resize < kSmallest || geometry.resize > kLargest) {
     throw Error(Error::Kind::kUsage, fmt::format("a resize to {}; give from {} to {}, such as 256",
                                                  geometry.resize, kSmallest, kLargest));
@@ -48,24 +105,17 @@ void check(const Geometry& geometry) {
   }
 }
 
-struct Size {
-  std::size_t width, height;
-};
-
-// The long side in proportion, rounded to the nearest.
-Size resized(const Image& image, const Geometry& geometry) {
-  const std::size_t side = geometry.resize;
-  if (geometry.mode == Geometry::Resize::kSquare) return {side, side};
-  const std::size_t shorter = std::min(image.width, image.height);
-  const std::size_t longer = std::max(image.width, image.height);
-  const std::size_t other = (2 * longer * side + shorter) / (2 * shorter);
-  if (other > kMostResized / side) {
-    throw Error(Error::Kind::kInput,
-                fmt::format("an image of {} × {} pixels, its short side resized to {}, has over {} "
-                            "pixels; resize to a square or cut the image into parts",
-                            image.width, image.height, side, kMostResized));
-  }
-  return image.width <= image.height ? Size{side, other} : Size{other, side};
+PixelSize part_of(const PixelSize& image, std::size_t percent) {
+  const auto side = [&](std::size_t pixels) {
+    return std::max<std::size_t>(1, (pixels * percent + 50) / 100);
+  };
+  const PixelSize size{side(image.width), side(image.height)};
+  const std::size_t most = ImageLimits().pixels;
+  if (size.width <= most / size.height) return size;
+  throw Error(Error::Kind::kInput,
+              fmt::format("an image of {} × {} pixels, resized to {}%, has over {} pixels; give a "
+                          "smaller resize",
+                          image.width, image.height, percent, most));
 }
 
 // Each value of a byte in each channel, normalised.
@@ -79,6 +129,13 @@ Table normalisation() {
     }
   }
   return table;
+}
+
+// Which pixel of a side of n stands at i, where it goes on mirrored: … c b | a b c | b a b c …
+std::size_t reflected(std::ptrdiff_t i, std::size_t n) {
+  if (n == 1) return 0;
+  const std::size_t at = static_cast<std::size_t>(i < 0 ? -i : i) % (2 * n - 2);
+  return at < n ? at : 2 * n - 2 - at;
 }
 
 // The part of the image from (left, top) on that the input has room for.
@@ -131,30 +188,121 @@ Geometry Geometry::parse(const std::string& resize, const std::string& crop) {
   return geometry;
 }
 
+Geometry Geometry::parse(const GeometryText& given, const Geometry& usual) {
+  const auto text = [](const std::string& one, const std::string& other) {
+    return one.empty() ? other : one;
+  };
+  const std::string tile = text(given.tile, usual.tile_text());
+  if (tile == "none") {
+    if (!given.overlap.empty() && given.overlap != "none") {
+      throw Error(Error::Kind::kUsage,
+                  "an overlap is one of tiles; give a tile such as 384, or leave the overlap out");
+    }
+    const Geometry whole = usual.tile == 0 ? usual : Geometry{};
+    const std::string resize = text(given.resize, whole.resize_text());
+    if (resize.ends_with('%')) {
+      check({Resize::kPercent, parse_percent(resize), 0, 0, 0});  // which is refused
+    }
+    return parse(resize, text(given.crop, whole.crop_text()));
+  }
+  const bool tiled = usual.tile != 0;
+  Geometry geometry;
+  const std::string resize = text(given.resize, tiled ? usual.resize_text() : "100%");
+  if (resize.ends_with('%')) {
+    geometry.mode = Resize::kPercent;
+    geometry.resize = parse_percent(resize);
+  } else {
+    geometry = parse(resize, "none");
+  }
+  const std::string crop = text(given.crop, "none");
+  geometry.crop = crop == "none" ? 0 : parse_side(crop, crop, "crop", "such as 224 or none");
+  geometry.tile = parse_side(tile, tile, "tile", "such as 384 or none");
+  geometry.overlap =
+      given.overlap.empty() ? (tiled ? usual.overlap : kTileOverlap) : parse_overlap(given.overlap);
+  check(geometry);
+  return geometry;
+}
+
 std::string Geometry::resize_text() const {
+  if (mode == Resize::kPercent) return fmt::format("{}%", resize);
   return fmt::format("{}{}", mode == Resize::kShort ? "short:" : "", resize);
 }
 
 std::string Geometry::crop_text() const { return crop == 0 ? "none" : fmt::format("{}", crop); }
 
-NetworkInput prepare(const Image& image, const Geometry& geometry) {
-  check_image(image);
+std::string Geometry::tile_text() const { return tile == 0 ? "none" : fmt::format("{}", tile); }
+
+std::string Geometry::overlap_text() const {
+  return tile == 0 ? "none" : fmt::format("{}", overlap);
+}
+
+// The long side in proportion, rounded to the nearest.
+PixelSize resized_size(const PixelSize& image, const Geometry& geometry) {
   check(geometry);
-  const Size size = resized(image, geometry);
-  const Size seen = geometry.crop == 0 ? size : Size{geometry.crop, geometry.crop};
+  const std::size_t side = geometry.resize;
+  if (geometry.mode == Geometry::Resize::kPercent) return part_of(image, side);
+  if (geometry.mode == Geometry::Resize::kSquare) return {side, side};
+  const std::size_t shorter = std::min(image.width, image.height);
+  const std::size_t longer = std::max(image.width, image.height);
+  const std::size_t other = (2 * longer * side + shorter) / (2 * shorter);
+  if (other > kMostResized / side) {
+    throw Error(Error::Kind::kInput,
+                fmt::format("an image of {} × {} pixels, its short side resized to {}, has over {} "
+                            "pixels; resize to a square or cut the image into parts",
+                            image.width, image.height, side, kMostResized));
+  }
+  return image.width <= image.height ? PixelSize{side, other} : PixelSize{other, side};
+}
+
+const Image& resized_for_tiles(const Image& image, const Geometry& geometry, Image& room) {
+  check_image(image);
+  const PixelSize size = resized_size({image.width, image.height}, geometry);
+  if (size.width == image.width && size.height == image.height) return image;
+  room = resize_image(image, size.width, size.height);
+  return room;
+}
+
+void cut_tile(const Image& image, std::ptrdiff_t left, std::ptrdiff_t top, NetworkInput& input) {
+  static const Table table = normalisation();
+  input.chw.resize(3 * input.width * input.height);
+  std::vector<std::size_t> columns(input.width);
+  for (std::size_t x = 0; x < input.width; ++x) {
+    columns[x] = 3 * reflected(left + static_cast<std::ptrdiff_t>(x), image.width);
+  }
+  for (std::size_t y = 0; y < input.height; ++y) {
+    const std::size_t from = reflected(top + static_cast<std::ptrdiff_t>(y), image.height);
+    const std::uint8_t* const row = image.rgb.data() + 3 * image.width * from;
+    for (std::size_t c = 0; c < 3; ++c) {
+      float* const out = input.chw.data() + (c * input.height + y) * input.width;
+      for (std::size_t x = 0; x < input.width; ++x) out[x] = table[c][row[columns[x] + c]];
+    }
+  }
+}
+
+NetworkInput seen_of(const PixelSize& image, const Geometry& geometry) {
+  const PixelSize size = resized_size(image, geometry);
+  const PixelSize seen = geometry.crop == 0 ? size : PixelSize{geometry.crop, geometry.crop};
   const std::size_t x = (size.width - seen.width) / 2;
   const std::size_t y = (size.height - seen.height) / 2;
-
   NetworkInput input;
   input.width = seen.width;
   input.height = seen.height;
+  input.tile = geometry.tile;
   const double across = static_cast<double>(image.width) / static_cast<double>(size.width);
   const double down = static_cast<double>(image.height) / static_cast<double>(size.height);
   input.left = static_cast<double>(x) * across;
   input.right = static_cast<double>(x + seen.width) * across;
   input.top = static_cast<double>(y) * down;
   input.bottom = static_cast<double>(y + seen.height) * down;
-  normalise(resize_image(image, size.width, size.height), x, y, input);
+  return input;
+}
+
+NetworkInput prepare(const Image& image, const Geometry& geometry) {
+  check_image(image);
+  NetworkInput input = seen_of({image.width, image.height}, geometry);
+  const PixelSize size = resized_size({image.width, image.height}, geometry);
+  normalise(resize_image(image, size.width, size.height), (size.width - input.width) / 2,
+            (size.height - input.height) / 2, input);
   return input;
 }
 

@@ -15,6 +15,7 @@
 #include "contcore/image.h"
 #include "contcore/score.h"
 #include "image/kernels.h"
+#include "image/map_rows.h"
 #include "image/pixels.h"
 
 namespace contcore {
@@ -118,7 +119,9 @@ struct Sides {
 const Sides& sides_of(const PatchGrid& grid) {
   thread_local Sides last;
   if (last.grid == grid) return last;
-  const double short_side = static_cast<double>(std::min(grid.width, grid.height));
+  // What is smoothed is as wide in patches whether an image is one view or many.
+  const double short_side =
+      static_cast<double>(grid.tile != 0 ? grid.tile : std::min(grid.width, grid.height));
   const std::vector<double> kernel = gaussian(kSigma * short_side / kShortSide);
   Spread down = spread_of(grid.rows, grid.height, kernel);
   const bool square = grid.rows == grid.columns && grid.height == grid.width;
@@ -127,9 +130,11 @@ const Sides& sides_of(const PatchGrid& grid) {
   return last;
 }
 
-// Makes the map row by row: row_at(y) is room for a row. Returns the largest value.
-template <typename RowAt>
-float make_map(std::span<const float> patches, const PatchGrid& grid, const RowAt& row_at) {
+// Makes the map row by row: row_at(y) is room for a row, made(y) is told when it is made. Returns
+// the largest value.
+template <typename RowAt, typename Made>
+float make_map(std::span<const float> patches, const PatchGrid& grid, const RowAt& row_at,
+               const Made& made) {
   check_map({grid.columns, grid.rows, {patches.begin(), patches.end()}});
   if (grid.width == 0 || grid.height == 0) {
     throw Error(Error::Kind::kInternal,
@@ -151,6 +156,7 @@ float make_map(std::span<const float> patches, const PatchGrid& grid, const RowA
                                                down.weights.data() + y * down.terms, down.terms,
                                                grid.width, row_at(y));
     largest = std::max(largest, most);
+    made(y);
   }
   return largest;
 }
@@ -159,8 +165,17 @@ float make_map(std::span<const float> patches, const PatchGrid& grid, const RowA
 
 Map anomaly_map(std::span<const float> patches, const PatchGrid& grid) {
   Map map{grid.width, grid.height, std::vector<float>(grid.width * grid.height)};
-  make_map(patches, grid, [&](std::size_t y) { return map.values.data() + y * grid.width; });
+  make_map(
+      patches, grid, [&](std::size_t y) { return map.values.data() + y * grid.width; },
+      [](std::size_t) {});
   return map;
+}
+
+void map_rows(std::span<const float> patches, const PatchGrid& grid,
+              const std::function<void(std::size_t, std::span<const float>)>& use) {
+  std::vector<float> row(grid.width);
+  make_map(
+      patches, grid, [&](std::size_t) { return row.data(); }, [&](std::size_t y) { use(y, row); });
 }
 
 const char* score_name(Score score) { return score == Score::kMap ? "map" : "patch"; }
@@ -191,7 +206,8 @@ float image_score(std::span<const float> distances, const PatchGrid& grid, Score
     return *std::max_element(distances.begin(), distances.end());
   }
   std::vector<float> row(grid.width);
-  return make_map(distances, grid, [&](std::size_t) { return row.data(); });
+  return make_map(
+      distances, grid, [&](std::size_t) { return row.data(); }, [](std::size_t) {});
 }
 
 }  // namespace contcore
