@@ -72,6 +72,10 @@ class Backbone {
   /// take that size.
   BackboneInfo info(std::size_t height, std::size_t width) const;
 
+  /// The chosen layers' shapes for such an image, in the order they were asked for: what
+  /// Runner::run would give. Throws as info() does.
+  std::vector<LayerShape> shapes(std::size_t height, std::size_t width) const;
+
   /// A place to run the network in, with working memory of its own. The weights are shared: several
   /// runners may run at once, each in its own thread, but one runner is for one thread at a time. A
   /// runner must not outlive its backbone.

@@ -50,7 +50,9 @@ struct Patches {
   std::size_t image_height = 0;
 
   Patches copy() const;
-  PatchGrid grid() const { return {grid_width, grid_height, input.width, input.height}; }
+  PatchGrid grid() const {
+    return {grid_width, grid_height, input.width, input.height, input.tile};
+  }
 };
 
 /// Several threads may extract at once: each takes a runner of the network, and puts it back.
@@ -73,12 +75,19 @@ class Extractor {
   Extractor(Extractor&&) noexcept;
   Extractor& operator=(Extractor&&) noexcept;
 
-  /// One image, spread over all threads. Throws Error (kInput) if the network's answer is not
-  /// finite.
+  /// One image, spread over all threads; with tiles, one for each thread at a time. Throws Error
+  /// (kInput) if the network's answer is not finite, or an image has more patches in tiles than 2
+  /// GiB have room for.
   Patches extract(const Image& image, Compute& compute) const;
 
   const Backbone& backbone() const;
   const Geometry& geometry() const;
+  /// What it sees of an image of that size, without its pixels.
+  NetworkInput input_of(std::size_t width, std::size_t height) const;
+  /// In how many tiles an input of that size is seen; 1 without tiles.
+  std::size_t tiles_of(std::size_t width, std::size_t height) const;
+  /// The picture that the grid lies over: as the backbone sees it, of tiles as if they were one.
+  Image view_of(const Image& image) const;
   const PatchEmbedding& embedding() const;
   Precision precision() const;
   /// How its numbers become bytes; nothing in float.
@@ -93,6 +102,8 @@ class Extractor {
   std::unique_ptr<State> state_;
 };
 
+/// ", in tiles of 384 that overlap by 128"; nothing where a source says nothing of tiles.
+std::string tiles_text(const std::map<std::string, std::string>& source);
 /// What a source says of the backbone, for people: its name, layers and the size of its input.
 std::string backbone_text(const std::map<std::string, std::string>& source);
 

@@ -113,6 +113,7 @@ struct Backbone::Model {
   std::uint64_t parameters() const;
   std::vector<LayerShape> all_layers(std::int64_t height, std::int64_t width) const;
   BackboneInfo info(std::size_t height, std::size_t width) const;
+  std::vector<LayerShape> shapes(std::size_t height, std::size_t width) const;
 };
 
 void Backbone::Model::read(const std::string& name, const std::string& bytes) {
@@ -250,6 +251,19 @@ BackboneInfo Backbone::Model::info(std::size_t height, std::size_t width) const 
   return info;
 }
 
+std::vector<LayerShape> Backbone::Model::shapes(std::size_t height, std::size_t width) const {
+  check_size(height, width);
+  const Plan plan =
+      lower(graph, nodes, static_cast<std::int64_t>(height), static_cast<std::int64_t>(width));
+  std::vector<LayerShape> shapes;
+  for (const PlanOutput& map : outputs(plan)) {
+    shapes.push_back(shape_of(plan, map));
+    shapes.back().name = layers[shapes.size() - 1];
+    shapes.back().chosen = true;
+  }
+  return shapes;
+}
+
 // ---- the public face ---------------------------------------------------------------------------
 
 Backbone::Backbone(const std::string& file, std::vector<std::string> layers)
@@ -296,6 +310,10 @@ Backbone::InputSize Backbone::input_size() const {
 
 BackboneInfo Backbone::info(std::size_t height, std::size_t width) const {
   return naming(model_->file, [&] { return model_->info(height, width); });
+}
+
+std::vector<LayerShape> Backbone::shapes(std::size_t height, std::size_t width) const {
+  return naming(model_->file, [&] { return model_->shapes(height, width); });
 }
 
 struct Backbone::Runner::State {

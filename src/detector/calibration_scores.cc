@@ -36,6 +36,7 @@ constexpr std::size_t kMostScored = Calibration::kMostImages;
 // neighbourhoods, about so many all over the image.
 constexpr std::size_t kFarthest = 64;
 constexpr std::size_t kSpread = 256;
+constexpr std::size_t kMostTimesSpread = 16;  // as many, for an image of many tiles
 constexpr std::size_t kFarthestOnline = 32;
 constexpr std::size_t kSpreadOnline = 64;
 // A fold is sampled from every other row and column of patches where no more than this part of them
@@ -58,8 +59,13 @@ std::vector<std::uint32_t> farthest(std::span<const float> distances, std::size_
   return places;
 }
 
-// Every so many rows and columns, so that there are about `count`.
+// Every so many rows and columns, so that there are about `count` in each tile, as far as all of
+// them do not take too long.
 std::size_t step_for(const PatchGrid& grid, std::size_t count) {
+  if (grid.tile != 0) {
+    const std::size_t tiles = grid.width * grid.height / (grid.tile * grid.tile);
+    count *= std::clamp<std::size_t>(tiles, 1, kMostTimesSpread);
+  }
   const double each = static_cast<double>(grid.rows * grid.columns) / static_cast<double>(count);
   return std::max<std::size_t>(1, static_cast<std::size_t>(std::ceil(std::sqrt(each))));
 }

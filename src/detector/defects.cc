@@ -12,6 +12,7 @@
 #include "contcore/error.h"
 #include "contcore/verdict.h"
 #include "detector/heat_scale.h"
+#include "image/map_rows.h"
 #include "memory/calibration.h"
 
 namespace contcore {
@@ -101,7 +102,9 @@ std::vector<bool> outlined(const Memory& memory, const std::string& task, const 
 float usual_beside(const std::vector<bool>& inside, const PatchGrid& grid,
                    std::span<const float> distances) {
   // Patches see a little of what is beside them, and the map spreads.
-  const std::size_t apart = std::max<std::size_t>(1, std::min(grid.rows, grid.columns) / 24);
+  const std::size_t side =
+      grid.tile != 0 ? grid.tile * grid.columns / grid.width : std::min(grid.rows, grid.columns);
+  const std::size_t apart = std::max<std::size_t>(1, side / 24);
   std::vector<bool> near(inside.size());
   for (std::size_t i = 0; i < inside.size(); ++i) {
     if (!inside[i]) continue;
@@ -131,15 +134,14 @@ float usual_beside(const std::vector<bool>& inside, const PatchGrid& grid,
 }  // namespace
 
 std::vector<float> cell_values(std::span<const float> distances, const PatchGrid& grid) {
-  const Map map = anomaly_map(distances, grid);
   std::vector<float> values(distances.size());
-  for (std::size_t y = 0; y < map.height; ++y) {
-    const std::size_t row = y * grid.rows / map.height * grid.columns;
-    for (std::size_t x = 0; x < map.width; ++x) {
-      float& value = values[row + x * grid.columns / map.width];
-      value = std::max(value, map.values[y * map.width + x]);
+  map_rows(distances, grid, [&](std::size_t y, std::span<const float> row) {
+    float* const cells = values.data() + y * grid.rows / grid.height * grid.columns;
+    for (std::size_t x = 0; x < row.size(); ++x) {
+      float& value = cells[x * grid.columns / row.size()];
+      value = std::max(value, row[x]);
     }
-  }
+  });
   return values;
 }
 

@@ -663,9 +663,11 @@ void Detector::inspect_images(const ImageList& images, const InspectOptions& opt
   if (state_->memory.size() == 0) {
     throw Error(Error::Kind::kInput, "the memory is empty; learn good images first");
   }
-  if (images.count() == 1) {
-    Inspected result = look(0, compute);
-    each(result);
+  if (images.count() == 1 || state_->extractor.geometry().tile != 0) {
+    for (std::size_t i = 0; i < images.count(); ++i) {  // by all threads: one takes much memory
+      Inspected result = look(i, compute);
+      if (!each(result)) return;
+    }
     return;
   }
   std::atomic<bool> stop = false;

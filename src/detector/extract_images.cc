@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "base/file.h"
+#include "base/rows.h"
 #include "contcore/error.h"
 #include "contcore/image.h"
 #include "detector/in_order.h"
@@ -59,6 +60,14 @@ Image ImagesInMemory::load(std::size_t i, std::vector<std::uint8_t>& bytes) cons
 void extract_images(const Extractor& extractor, const ImageList& images, std::size_t first,
                     std::size_t n, bool keep_bytes, Compute& compute, const Progress& progress,
                     const std::function<void(std::size_t, Extracted&)>& use) {
+  if (extractor.geometry().tile != 0) {
+    for (std::size_t i = first; i < first + n; ++i) {
+      report(progress, part_done(i, images.count()));
+      Extracted image = extract_image(extractor, images, i, keep_bytes, compute);
+      use(i, image);
+    }
+    return;
+  }
   std::atomic<std::size_t> done = first;
   OneEach alone(compute);
   run_in_order<Extracted>(

@@ -82,7 +82,8 @@ struct Extracted {
 /// Images that may wait for a slower one before them.
 inline constexpr std::size_t kMostImagesAhead = 32;
 
-/// Calls use(i, extracted) for images [first, first + n) in order; they are extracted in parallel.
+/// Calls use(i, extracted) for images [first, first + n) in order; they are extracted in parallel,
+/// but those in tiles one after the other, each by all threads: such an image takes much memory.
 /// An image that cannot be read is for `use` to deal with. Throws Error (kCancelled).
 void extract_images(const Extractor& extractor, const ImageList& images, std::size_t first,
                     std::size_t n, bool keep_bytes, Compute& compute, const Progress& progress,

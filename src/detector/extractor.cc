@@ -17,6 +17,7 @@
 #include "contcore/error.h"
 #include "contcore/score.h"
 #include "detector/eight_bit.h"
+#include "detector/tiling.h"
 #include "device/or_processor.h"
 
 namespace contcore {
@@ -108,6 +109,15 @@ ByteScale scale_of(const Source& source, const std::string& name) {
                           name, scale, zero));
 }
 
+// A source that says nothing of tiles is of images seen at once.
+Geometry geometry_of(const Source& source, const std::string& name) {
+  const std::string& resize = said(source, name, "resize");
+  const std::string& crop = said(source, name, "crop");
+  if (!source.contains("tile")) return Geometry::parse(resize, crop);
+  return Geometry::parse({resize, crop, said(source, name, "tile"), said(source, name, "overlap")},
+                         Geometry{});
+}
+
 Backbone open_backbone(const std::string& named, const std::vector<std::string>& layers,
                        Precision precision, const Notice& notice, const std::string& wanted) {
   if (precision == Precision::kFloat) return Backbone(resolve_backbone(named), layers);
@@ -131,7 +141,9 @@ std::string precision_word(Precision precision) {
 
 struct Extractor::State {
   State(Backbone network, const Geometry& how, const PatchEmbedding& patches)
-      : backbone(std::move(network)), geometry(how), embedding(patches) {}
+      : backbone(std::move(network)), geometry(how), embedding(patches) {
+    if (geometry.tile != 0) steps = tile_steps(backbone, geometry);
+  }
 
   Backbone::Runner take(std::size_t threads, const Device& device) {
     {
@@ -154,17 +166,24 @@ struct Extractor::State {
   }
 
   Patches extract(const Image& image, Compute& compute);
+  Patches extract_at_once(const Image& image, Compute& compute);
+  Vectors see(const NetworkInput& input, Compute& compute, std::size_t* columns = nullptr);
 
   // False if a number is not finite.
-  bool embed_into(const std::vector<FeatureMap>& maps, Patches& patches, Compute& compute) const {
-    const std::size_t rows = patches.grid_width * patches.grid_height;
+  bool embed_into(const std::vector<FeatureMap>& maps, Vectors& vectors, Compute& compute) const {
+    const std::size_t rows = maps[0].width * maps[0].height;
     if (bytes) {
-      patches.vectors = Vectors(rows, embedding.dimension, Scalar::kUint8);
-      return embed(maps, embedding, *bytes, patches.vectors.byte_data(), compute);
+      vectors = Vectors(rows, embedding.dimension, Scalar::kUint8);
+      return embed(maps, embedding, *bytes, vectors.byte_data(), compute);
     }
-    patches.vectors = Vectors(rows, embedding.dimension);
-    embed(maps, embedding, patches.vectors.data(), compute);
-    return all_finite({patches.vectors.data(), rows * embedding.dimension});
+    vectors = Vectors(rows, embedding.dimension);
+    embed(maps, embedding, vectors.data(), compute);
+    return all_finite({vectors.data(), rows * embedding.dimension});
+  }
+
+  Scalar scalar() const { return bytes ? Scalar::kUint8 : Scalar::kFloat32; }
+  TiledImage cut(std::size_t width, std::size_t height) const {
+    return tiled_image({width, height}, geometry, *steps);
   }
 
   struct Idle {
@@ -174,6 +193,7 @@ struct Extractor::State {
   };
   Backbone backbone;
   Geometry geometry;
+  std::optional<TileSteps> steps;  // with tiles
   PatchEmbedding embedding;
   std::optional<ByteScale> bytes;  // in 8 bits
   Source source;
@@ -199,6 +219,10 @@ Extractor::Extractor(const ExtractorOptions& options) {
                     {"resize", options.geometry.resize_text()},
                     {"crop", options.geometry.crop_text()},
                     {"neighbourhood", fmt::format("{}", embedding.neighbourhood)}};
+  if (options.geometry.tile != 0) {
+    state_->source["tile"] = options.geometry.tile_text();
+    state_->source["overlap"] = options.geometry.overlap_text();
+  }
   if (options.precision == Precision::kFloat) return;
   Compute compute;  // as for the 8-bit form
   state_->bytes = find_byte_scale(backbone(), embedding, compute, options.notice);
@@ -239,8 +263,7 @@ Extractor Extractor::of_source(const Source& source, std::size_t dimension, cons
                     "make",
                     name, entry("neighbourhood")));
   }
-  auto state = std::make_unique<State>(std::move(backbone),
-                                       Geometry::parse(entry("resize"), entry("crop")), embedding);
+  auto state = std::make_unique<State>(std::move(backbone), geometry_of(source, name), embedding);
   if (precision == Precision::k8Bit) state->bytes = scale_of(source, name);
   state->source = source;
   return Extractor(std::move(state));
@@ -249,6 +272,26 @@ Extractor Extractor::of_source(const Source& source, std::size_t dimension, cons
 const Source& Extractor::source() const { return state_->source; }
 const Backbone& Extractor::backbone() const { return state_->backbone; }
 const Geometry& Extractor::geometry() const { return state_->geometry; }
+
+NetworkInput Extractor::input_of(std::size_t width, std::size_t height) const {
+  if (state_->steps) return state_->cut(width, height).input;
+  return seen_of({width, height}, geometry());
+}
+
+std::size_t Extractor::tiles_of(std::size_t width, std::size_t height) const {
+  if (!state_->steps) return 1;
+  const TileSteps& steps = *state_->steps;
+  return tiled_side(width, steps).tiles.size() * tiled_side(height, steps).tiles.size();
+}
+
+Image Extractor::view_of(const Image& image) const {
+  if (!state_->steps) return picture(prepare(image, geometry()));
+  Image room;
+  NetworkInput input = input_of(image.width, image.height);
+  cut_tile(resized_for_tiles(image, geometry(), room), 0, 0, input);
+  return picture(input);
+}
+
 const PatchEmbedding& Extractor::embedding() const { return state_->embedding; }
 const std::optional<ByteScale>& Extractor::byte_scale() const { return state_->bytes; }
 Precision Extractor::precision() const {
@@ -260,27 +303,40 @@ void Extractor::release() const {
   state_->idle.clear();
 }
 
-Patches Extractor::State::extract(const Image& image, Compute& compute) {
-  Patches patches;
-  patches.input = prepare(image, geometry);
-  patches.image_width = image.width;
-  patches.image_height = image.height;
+// The patches of what the backbone sees at once, and how many are in a row.
+Vectors Extractor::State::see(const NetworkInput& input, Compute& compute, std::size_t* columns) {
   const std::size_t threads = compute.threads().count();
   const Device device = compute.device();
   Backbone::Runner runner = take(threads, device);
-  const std::vector<FeatureMap> maps =
-      runner.run(patches.input.chw, patches.input.height, patches.input.width, compute);
-  patches.grid_width = maps[0].width;
-  patches.grid_height = maps[0].height;
-  const bool finite = embed_into(maps, patches, compute);
+  const std::vector<FeatureMap> maps = runner.run(input.chw, input.height, input.width, compute);
+  if (columns != nullptr) *columns = maps[0].width;
+  Vectors vectors;
+  const bool finite = embed_into(maps, vectors, compute);
   put_back(threads, device, std::move(runner));
-  patches.input.chw = {};
   if (!finite) {
     throw Error(Error::Kind::kInput,
                 "the backbone gives values that are not finite for this image; another backbone or "
                 "preprocessing is needed");
   }
+  return vectors;
+}
+
+Patches Extractor::State::extract_at_once(const Image& image, Compute& compute) {
+  Patches patches;
+  patches.input = prepare(image, geometry);
+  patches.image_width = image.width;
+  patches.image_height = image.height;
+  patches.vectors = see(patches.input, compute, &patches.grid_width);
+  patches.grid_height = patches.vectors.rows() / patches.grid_width;
+  patches.input.chw = {};
   return patches;
+}
+
+Patches Extractor::State::extract(const Image& image, Compute& compute) {
+  if (!steps) return extract_at_once(image, compute);
+  const auto see_tile = [&](const NetworkInput& tile, Compute& alone) { return see(tile, alone); };
+  return patches_in_tiles(image, geometry, *steps, embedding.dimension, scalar(), see_tile,
+                          compute);
 }
 
 Patches Extractor::extract(const Image& image, Compute& compute) const {
@@ -299,12 +355,19 @@ Patches Patches::copy() const {
   return same;
 }
 
+std::string tiles_text(const Source& source) {
+  const auto tile = source.find("tile");
+  const auto overlap = source.find("overlap");
+  if (tile == source.end() || overlap == source.end()) return "";
+  return fmt::format(", in tiles of {} that overlap by {}", tile->second, overlap->second);
+}
+
 std::string backbone_text(const Source& source) {
   const std::string& crop = source.at("crop");
   const bool bytes = source.contains("precision") && source.at("precision") == "8bit";
-  return fmt::format("{} ({}){}, images resized to {}{}", source.at("backbone"),
+  return fmt::format("{} ({}){}, images resized to {}{}{}", source.at("backbone"),
                      source.at("layers"), bytes ? " in 8 bits" : "", source.at("resize"),
-                     crop == "none" ? "" : ", cropped to " + crop);
+                     crop == "none" ? "" : ", cropped to " + crop, tiles_text(source));
 }
 
 }  // namespace contcore

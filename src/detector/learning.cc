@@ -48,6 +48,7 @@ Patches TrainingSetBuilder::patches(std::size_t i) {
   patches.grid_height = grid.rows;
   patches.input.width = grid.width;
   patches.input.height = grid.height;
+  patches.input.tile = grid.tile;
   return patches;
 }
 

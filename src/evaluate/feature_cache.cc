@@ -137,7 +137,7 @@ nlohmann::json to_json(const ImageFeatures& features) {
   for (const ImagePlace& p : features.images) {
     places.push_back({p.end, p.grid_width, p.grid_height, p.input.width, p.input.height,
                       p.input.left, p.input.top, p.input.right, p.input.bottom, p.image_width,
-                      p.image_height});
+                      p.image_height, p.input.tile});
   }
   return {{"images", places}, {"seconds", features.seconds}};
 }
@@ -163,10 +163,11 @@ bool read_places(const std::string& path, ImageFeatures& features) {
       place.input.bottom = p.at(8).get<double>();
       place.image_width = p.at(9).get<std::size_t>();
       place.image_height = p.at(10).get<std::size_t>();
+      if (p.size() > 11) place.input.tile = p.at(11).get<std::size_t>();
       constexpr std::size_t kMostSide = 1 << 20;
       if (place.end <= end ||
-          std::max({place.grid_width, place.grid_height, place.input.width, place.input.height}) >
-              kMostSide ||
+          std::max({place.grid_width, place.grid_height, place.input.width, place.input.height,
+                    place.input.tile}) > kMostSide ||
           place.end - end != place.grid_width * place.grid_height || place.input.width == 0 ||
           place.input.height == 0) {
         return false;
@@ -215,6 +216,9 @@ std::string FeatureCache::key(const Extractor& extractor, const std::vector<std:
   const Geometry& geometry = extractor.geometry();
   text += fmt::format("{} {} {} {}\n", geometry.resize_text(), geometry.crop_text(),
                       extractor.embedding().dimension, extractor.embedding().neighbourhood);
+  if (geometry.tile != 0) {
+    text += fmt::format("tiles {} {}\n", geometry.tile_text(), geometry.overlap_text());
+  }
   if (const auto& bytes = extractor.byte_scale()) {
     text += fmt::format("bytes {} {}\n", bytes->scale, bytes->zero);
   }

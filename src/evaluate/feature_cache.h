@@ -25,7 +25,9 @@ struct ImagePlace {
   std::size_t image_width = 0;
   std::size_t image_height = 0;
 
-  PatchGrid grid() const { return {grid_width, grid_height, input.width, input.height}; }
+  PatchGrid grid() const {
+    return {grid_width, grid_height, input.width, input.height, input.tile};
+  }
 };
 
 /// The patches of a list of images, one after the other.

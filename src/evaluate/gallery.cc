@@ -118,7 +118,7 @@ std::vector<Verdict> choose_verdicts(const std::vector<TestScore>& scores,
 
 void draw_verdict(const Extractor& extractor, const TestImage& image, const Map& map,
                   const ImagePlace& place, Score score, Verdict& verdict) {
-  verdict.image = picture(prepare(read_image(image.file), extractor.geometry()));
+  verdict.image = extractor.view_of(read_image(image.file));
   if (!image.mask.empty()) {
     const Mask mask = read_mask(image.mask, place);
     verdict.mask = {mask.width, mask.height, std::vector<std::uint8_t>(mask.values.size() * 3)};

@@ -281,9 +281,13 @@ class Judge {
   void describe() {
     result_.vectors = method_.vectors();
     result_.numbers = method_.numbers();
-    const BackboneInfo info = parts_.extractor.backbone().info(input_height_, input_width_);
+    const Extractor& extractor = parts_.extractor;
+    const std::size_t tile = extractor.geometry().tile;
+    const BackboneInfo info = tile != 0 ? extractor.backbone().info(tile, tile)
+                                        : extractor.backbone().info(input_height_, input_width_);
     result_.parameters = info.parameters;
-    result_.gflops = info.gflops;
+    const std::size_t tiles = extractor.tiles_of(input_width_, input_height_);
+    result_.gflops = info.gflops * static_cast<double>(tiles);
     result_.test_seconds = tested_ > 0 ? test_seconds_ / tested_ : 0;
   }
 

@@ -286,6 +286,29 @@ HttpResponse Api::image(const HttpRequest& /*request*/, const Params& params,
   return response;
 }
 
+namespace {
+
+// The same in the pixels of a small picture. Of tiles there are as many pixels as such a picture
+// has use for, and not all of a large image's.
+void make_small(NetworkInput& input, const StoredMap& kept, const StoredInspection& row,
+                const Image& small) {
+  const auto part = [](std::size_t pixels, std::uint32_t of) {
+    return static_cast<double>(pixels) / static_cast<double>(of);
+  };
+  input.left *= part(small.width, row.width);
+  input.right *= part(small.width, row.width);
+  input.top *= part(small.height, row.height);
+  input.bottom *= part(small.height, row.height);
+  if (input.tile == 0) return;
+  constexpr std::size_t kCell = 4;  // pixels of a patch
+  const std::size_t step = std::max<std::size_t>(1, input.width / kept.grid_w);
+  input.tile = input.tile * kCell / step;
+  input.width = kCell * kept.grid_w;
+  input.height = kCell * kept.grid_h;
+}
+
+}  // namespace
+
 Api::Layers Api::layers(const StoredInspection& row) {
   const auto kept = store_.map(row.id);
   if (!kept) throw Refusal{404, "its map is not kept any more"};
@@ -295,9 +318,10 @@ Api::Layers Api::layers(const StoredInspection& row) {
     return std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(pixels) * scale));
   };
   const Image small = blank_image(side(row.width), side(row.height));
-  const NetworkInput input = prepare(small, live_.extractor().geometry());
-  Layers result{to_original(anomaly_map(kept->patches,
-                                        {kept->grid_w, kept->grid_h, input.width, input.height}),
+  NetworkInput input = live_.extractor().input_of(row.width, row.height);
+  make_small(input, *kept, row, small);
+  Layers result{to_original(anomaly_map(kept->patches, {kept->grid_w, kept->grid_h, input.width,
+                                                        input.height, input.tile}),
                             input, small.width, small.height),
                 0};
   const float peak = *std::max_element(result.map.values.begin(), result.map.values.end());
