@@ -274,8 +274,8 @@ CLI::Validator size_text() {
 
 void check_paper(const CLI::App& command) {
   if (command.count("--paper") == 0) return;
-  for (const char* option :
-       {"--precision", "--dimension", "--resize", "--crop", "--score", "--consolidate", "--q"}) {
+  for (const char* option : {"--precision", "--dimension", "--resize", "--crop", "--tile",
+                             "--overlap", "--score", "--consolidate", "--q"}) {
     if (command.count(option) == 0) continue;
     throw Error(
         Error::Kind::kUsage,

@@ -1,5 +1,7 @@
 #include "evaluate_options.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <filesystem>
 
@@ -36,12 +38,25 @@ void DataOptions::add_to(CLI::App& command) {
       ->type_name("FILE");
   command.add_option("--layers", layers, "Layers of features (default: layer2,layer3)")
       ->type_name("A,B");
-  command.add_option("--resize", resize, "256 squares the image, short:256 keeps its shape")
-      ->capture_default_str()
-      ->type_name("N|short:N");
-  command.add_option("--crop", crop, "Side of the centre crop")
-      ->capture_default_str()
+  resize_option =
+      command
+          .add_option("--resize", resize,
+                      "256 squares the image, short:256 keeps its shape; 50% is for tiles")
+          ->capture_default_str()
+          ->type_name("N|short:N|N%");
+  crop_option = command.add_option("--crop", crop, "Side of the centre crop")
+                    ->capture_default_str()
+                    ->type_name("N|none");
+  command
+      .add_option("--tile", tile,
+                  "See large images in overlapping tiles of this side, such as 384; --resize and "
+                  "--crop are then 100% and none")
       ->type_name("N|none");
+  command
+      .add_option(
+          "--overlap", overlap,
+          fmt::format("Pixels that neighbouring tiles have in common (default: {})", kTileOverlap))
+      ->type_name("N");
   command.add_option("--precision", precision, "Network and patch vectors in 8bit or float")
       ->capture_default_str()
       ->check(CLI::IsMember({"8bit", "float"}))
@@ -70,7 +85,12 @@ void DataOptions::add_to(CLI::App& command) {
 void DataOptions::open() {
   evaluation.classes = split_names(classes);
   evaluation.layers = split_names(layers);
-  evaluation.geometry = Geometry::parse(resize, crop);
+  const bool tiled = !tile.empty() && tile != "none";
+  const auto given = [&](const CLI::Option* option, const std::string& text) {
+    return tiled && option->count() == 0 ? std::string() : text;
+  };
+  evaluation.geometry = Geometry::parse(
+      {given(resize_option, resize), given(crop_option, crop), tile, overlap}, Geometry{});
   evaluation.precision = parse_precision(precision);
   evaluation.score = parse_score(score);
   evaluation.notice = note;

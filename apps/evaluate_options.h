@@ -16,12 +16,16 @@ struct DataOptions {
   std::string layers;
   std::string resize = "256";
   std::string crop = "224";
+  std::string tile;
+  std::string overlap;
   std::string precision = "float";
   std::string score = "patch";
   std::string cache;
   std::string cache_limit = "64G";
   bool no_cache = false;
-  EvaluationOptions evaluation;  ///< schedule and backbone are set here
+  EvaluationOptions evaluation;          ///< schedule and backbone are set here
+  CLI::Option* resize_option = nullptr;  ///< which tell whether they were given
+  CLI::Option* crop_option = nullptr;
 
   void add_to(CLI::App& command);
 

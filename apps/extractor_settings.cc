@@ -34,14 +34,24 @@ void ExtractorSettings::add_to(CLI::App& command, const std::string& of, const s
   command
       .add_option("--resize", resize,
                   means(fmt::format("{0} squares the image, short:{0} keeps its shape "
-                                    "(default: {0})",
+                                    "(default: {0}); 50% is for tiles (default there: 100%)",
                                     usual.geometry.resize_text())))
-      ->type_name("N|short:N");
+      ->type_name("N|short:N|N%");
   command
       .add_option(
           "--crop", crop,
           means(fmt::format("side of the centre crop (default: {})", usual.geometry.crop_text())))
       ->type_name("N|none");
+  command
+      .add_option("--tile", tile,
+                  means("for large images with small defects: see them in overlapping tiles of "
+                        "this side, such as 384"))
+      ->type_name("N|none");
+  command
+      .add_option("--overlap", overlap,
+                  means(fmt::format("pixels that neighbouring tiles have in common (default: {})",
+                                    kTileOverlap)))
+      ->type_name("N");
 }
 
 void ExtractorSettings::set(ExtractorOptions& options) const {
@@ -49,8 +59,7 @@ void ExtractorSettings::set(ExtractorOptions& options) const {
   options.layers = split_names(layers);
   if (!precision.empty()) options.precision = parse_precision(precision);
   if (dimension) options.dimension = *dimension;
-  options.geometry = Geometry::parse(resize.empty() ? options.geometry.resize_text() : resize,
-                                     crop.empty() ? options.geometry.crop_text() : crop);
+  options.geometry = Geometry::parse(geometry(), options.geometry);
   options.notice = note;
 }
 

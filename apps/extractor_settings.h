@@ -18,6 +18,10 @@ struct ExtractorSettings {
   std::optional<std::size_t> dimension;
   std::string resize;
   std::string crop;
+  std::string tile;
+  std::string overlap;
+
+  GeometryText geometry() const { return {resize, crop, tile, overlap}; }
 
   /// `of` stands before what the options mean, such as "New memory: "; `more` behind what is said
   /// of --backbone.

@@ -13,6 +13,7 @@
 #include "commands.h"
 #include "common.h"
 #include "contcore/error.h"
+#include "contcore/extractor.h"
 #include "contcore/memory.h"
 #include "contcore/score.h"
 #include "contcore/verdict.h"
@@ -166,7 +167,10 @@ std::string as_text(const InfoCommand& command, const Memory& memory, std::size_
   text += fmt::format("precision    {}\n", memory.scalar() == Scalar::kUint8
                                                ? fmt::format("8bit, scale {}", said("scale"))
                                                : "float");
-  text += fmt::format("images       resized to {}, cropped to {}\n", said("resize"), said("crop"));
+  text += source.contains("tile") ? fmt::format("images       resized to {}{}\n", said("resize"),
+                                                printable_name(tiles_text(source)))
+                                  : fmt::format("images       resized to {}, cropped to {}\n",
+                                                said("resize"), said("crop"));
   text += fmt::format("score        {}\n", score_of(memory.source) == Score::kMap
                                                ? "map: the largest value of the anomaly map"
                                                : "patch: the largest distance of a patch");

@@ -45,15 +45,15 @@ void MemorySettings::add_to(CLI::App& command) {
 
 bool MemorySettings::named() const {
   return paper_ || images_.dimension || capacity_ || q_ ||
-         !(images_.layers + images_.precision + images_.resize + images_.crop + score_ + memory_ +
-           consolidate_)
+         !(images_.layers + images_.precision + images_.resize + images_.crop + images_.tile +
+           images_.overlap + score_ + memory_ + consolidate_)
               .empty();
 }
 
 const std::vector<std::string>& MemorySettings::names() {
   static const std::vector<std::string> all = {
-      "--backbone", "--layers", "--precision", "--dimension",   "--resize", "--crop",
-      "--score",    "--memory", "--capacity",  "--consolidate", "--q",      "--paper"};
+      "--backbone", "--layers", "--precision", "--dimension", "--resize",      "--crop", "--tile",
+      "--overlap",  "--score",  "--memory",    "--capacity",  "--consolidate", "--q",    "--paper"};
   return all;
 }
 
@@ -91,18 +91,24 @@ void MemorySettings::check(const Memory& memory, const std::string& name) const 
     const auto found = memory.source.find(key);
     return found == memory.source.end() ? std::string() : found->second;
   };
-  const bool geometry = paper_ || !images_.resize.empty() || !images_.crop.empty();
+  const auto or_none = [&](const std::string& key) {
+    return memory.source.contains(key) ? said(key) : "none";
+  };
   const DetectorOptions papers = DetectorOptions::paper();
   const auto or_papers = [&](const std::string& asked, const std::string& of_paper) {
     return asked.empty() && paper_ ? of_paper : asked;
   };
   same("--precision", or_papers(images_.precision, "float"),
        memory.scalar() == Scalar::kUint8 ? "8bit" : "float");
-  if (geometry) {
-    const std::string resize = or_papers(images_.resize, papers.geometry.resize_text());
-    const std::string crop = or_papers(images_.crop, papers.geometry.crop_text());
-    const Geometry asked = Geometry::parse(resize.empty() ? said("resize") : resize,
-                                           crop.empty() ? said("crop") : crop);
+  const GeometryText geometry{or_papers(images_.resize, papers.geometry.resize_text()),
+                              or_papers(images_.crop, papers.geometry.crop_text()),
+                              or_papers(images_.tile, "none"), images_.overlap};
+  same("--tile", geometry.tile, or_none("tile"));
+  same("--overlap", geometry.overlap, or_none("overlap"));
+  if (!(geometry.resize + geometry.crop).empty()) {
+    const Geometry has = Geometry::parse(
+        {said("resize"), said("crop"), or_none("tile"), or_none("overlap")}, Geometry{});
+    const Geometry asked = Geometry::parse(geometry, has);
     same("--resize", asked.resize_text(), said("resize"));
     same("--crop", asked.crop_text(), said("crop"));
   }

@@ -82,7 +82,7 @@ def _pixels(image: Any) -> NDArray[np.uint8]:
 def _options(**given: Any) -> Dict[str, Any]:
     """Those that were given."""
     options = {name: value for name, value in given.items() if value is not None}
-    for name in ("resize", "crop"):
+    for name in ("resize", "crop", "tile", "overlap"):
         if name in options:
             options[name] = as_text(str(options[name]), name)
     if isinstance(options.get("layers"), str):
@@ -156,7 +156,8 @@ class Extractor:
     `backbone` is an ONNX file, "resnet50" or "builtin"; by default resnet50 if it was fetched
     (`python -m contcore backbone fetch resnet50`). `precision` is "8bit" (vectors of bytes) or
     "float". `resize` 384 squares the image, "short:384" keeps its shape; `crop` cuts a square from
-    its centre.
+    its centre. `tile` 384 sees large images in tiles of that side that `overlap`; `resize` "50%" is
+    for these.
 
     >>> import numpy as np
     >>> extractor = Extractor("builtin", resize=64, dimension=32)
@@ -174,6 +175,8 @@ class Extractor:
         dimension: Optional[int] = None,
         resize: Union[int, str, None] = None,
         crop: Union[int, str, None] = None,
+        tile: Union[int, str, None] = None,
+        overlap: Union[int, str, None] = None,
     ) -> None:
         self._extractor = _contcore.Extractor(
             _options(
@@ -183,6 +186,8 @@ class Extractor:
                 dimension=dimension,
                 resize=resize,
                 crop=crop,
+                tile=tile,
+                overlap=overlap,
             )
         )
 
@@ -402,6 +407,8 @@ class Detector:
         dimension: Optional[int] = None,
         resize: Union[int, str, None] = None,
         crop: Union[int, str, None] = None,
+        tile: Union[int, str, None] = None,
+        overlap: Union[int, str, None] = None,
         memory: Size = None,
         capacity: Optional[int] = None,
         consolidate: Optional[str] = None,
@@ -411,7 +418,8 @@ class Detector:
     ) -> None:
         """A new one. What is left out is as `contcore learn` has it; `paper` is all as in the
         paper. `memory` is the most bytes of its vectors, such as "8M"; `capacity` the same in
-        vectors. Without a `backbone` it is ResNet-50 if that was fetched (`python -m contcore
+        vectors. With `tile`, such as 384, large images are seen in tiles of that side, which
+        `overlap`. Without a `backbone` it is ResNet-50 if that was fetched (`python -m contcore
         backbone fetch resnet50`), and the built-in filters, which see less, with a warning if
         not."""
         options = _options(
@@ -421,6 +429,8 @@ class Detector:
             dimension=dimension,
             resize=resize,
             crop=crop,
+            tile=tile,
+            overlap=overlap,
             memory=memory,
             capacity=capacity,
             consolidate=consolidate,
@@ -820,8 +830,8 @@ def _mask(mask: Any) -> NDArray[np.uint8]:
 
 
 _OF_NEW = {
-    "layers", "precision", "dimension", "resize", "crop", "memory", "capacity", "consolidate", "q",
-    "score", "paper",
+    "layers", "precision", "dimension", "resize", "crop", "tile", "overlap", "memory", "capacity",
+    "consolidate", "q", "score", "paper",
 }  # fmt: skip
 """Options of a new detector, beside the backbone."""
 
@@ -833,6 +843,8 @@ def _check_same(memory: Memory, wanted: Dict[str, Any], file: str) -> None:
         "precision": "8bit" if memory.dtype == np.uint8 else "float",
         "resize": source.get("resize"),
         "crop": source.get("crop"),
+        "tile": source.get("tile", "none"),
+        "overlap": source.get("overlap", "none"),
         "layers": source.get("layers", "").split(","),
         "dimension": memory.dimension,
         "capacity": memory.capacity,

@@ -46,10 +46,9 @@ void set_extractor(const py::dict& given, ExtractorOptions& options) {
   set(given, "layers", options.layers);
   set(given, "dimension", options.dimension);
   if (const auto text = word(given, "precision")) options.precision = parse_precision(*text);
-  const auto resize = word(given, "resize");
-  const auto crop = word(given, "crop");
-  options.geometry = Geometry::parse(resize.value_or(options.geometry.resize_text()),
-                                     crop.value_or(options.geometry.crop_text()));
+  const auto text = [&](const char* name) { return word(given, name).value_or(""); };
+  options.geometry = Geometry::parse({text("resize"), text("crop"), text("tile"), text("overlap")},
+                                     options.geometry);
   options.notice = to_log();
 }
 

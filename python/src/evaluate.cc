@@ -243,10 +243,11 @@ EvaluationOptions options_of(const py::dict& given) {
   if (given.contains("cache_limit")) {
     options.cache_limit = given["cache_limit"].cast<std::size_t>();
   }
+  const auto word_of = [&](const char* name) {
+    return given.contains(name) ? given[name].cast<std::string>() : std::string();
+  };
   options.geometry = Geometry::parse(
-      given.contains("resize") ? given["resize"].cast<std::string>()
-                               : options.geometry.resize_text(),
-      given.contains("crop") ? given["crop"].cast<std::string>() : options.geometry.crop_text());
+      {word_of("resize"), word_of("crop"), word_of("tile"), word_of("overlap")}, options.geometry);
   return options;
 }
 

@@ -802,6 +802,86 @@ class MemoryTest(unittest.TestCase):
                            "learn", self.memory, self.images(1), "--task", name)  # fmt: skip
         self.assertEqual(self.content(), before)
 
+    # ---- images larger than the network's view
+
+    def plates(self, name, count, size=None, spot=None):
+        """A folder of ground metal, each of another size unless one is given."""
+        folder = os.path.join(self.folder, name)
+        os.mkdir(folder)
+        for i in range(count):
+            numbers = numpy.random.RandomState(sum(name.encode()) + 77 * i)
+            width, height = size or (150 + 9 * (i % 7), 110 + 5 * (i % 5))
+            pixels = numpy.repeat(numbers.normal(130, 8, (height, width, 1)), 3, axis=2)
+            if spot:
+                pixels[spot[1] : spot[1] + 6, spot[0] : spot[0] + 6] = 240
+            write_image(os.path.join(folder, "%03d.ppm" % i), numpy.clip(pixels, 0, 255))
+        return folder
+
+    TILES = ["--backbone", "builtin", "--tile", "64", "--overlap", "32"]
+
+    def test_tiles_find_small_defects_in_large_images(self):
+        good = self.plates("good", 24)
+        bad = self.plates("bad", 3, (331, 207), (217, 139))
+        fine = self.plates("fine", 3, (331, 207))
+        tiny = self.plates("tiny", 1, (20, 9))
+        self.succeed("learn", self.memory, good, "--task", "plate", *self.TILES, "--ratio", 0.05)
+        self.assertIn("in tiles of 64 that overlap by 32", self.succeed("info", self.memory).stdout)
+        lines = {}
+        for threads in (1, 3):
+            done = self.succeed("inspect", self.memory, bad, fine, tiny, "--json", "--strangers", 0, "--threads", threads)
+            seen = [json.loads(line) for line in done.stdout.splitlines()]
+            lines[threads] = [{k: v for k, v in s.items() if k != "seconds"} for s in seen]
+        self.assertEqual(lines[1], lines[3])
+        for s in lines[1][:3]:
+            self.assertEqual(s["verdict"], "defect", s)
+            self.assertEqual((s["width"], s["height"]), (331, 207))
+            box = s["regions"][0]
+            self.assertTrue(box["x"] <= 220 <= box["x"] + box["width"], s)
+            self.assertTrue(box["y"] <= 142 <= box["y"] + box["height"], s)
+            self.assertLess(box["width"], 64)
+        self.assertLess(max(s["score"] for s in lines[1][3:6]), min(s["score"] for s in lines[1][:3]))
+        maps = os.path.join(self.folder, "maps")
+        heat = os.path.join(self.folder, "heat")
+        self.succeed("inspect", self.memory, bad, "--maps", maps, "--heatmaps", heat)
+        written = [os.path.join(at, name) for at, _, names in os.walk(maps) for name in names]
+        self.assertEqual([numpy.load(name).shape for name in written], [(207, 331)] * 3)
+        self.assertEqual(sum(len(names) for _, _, names in os.walk(heat)), 3)
+
+    def test_tiles_stay_what_a_memory_was_made_with(self):
+        good = self.plates("good", 6)
+        self.succeed("learn", self.memory, good, "--task", "a", *self.TILES)
+        before = self.content()
+        again = ["learn", self.memory, good, "--task", "b"]
+        self.fail_with(3, ["--tile 64, not 96"], *again, "--tile", 96)
+        self.fail_with(3, ["--tile 64, not none"], *again, "--tile", "none")
+        self.fail_with(3, ["--overlap 32, not 16"], *again, "--overlap", 16)
+        self.fail_with(3, ["--resize 100%, not 50%"], *again, "--resize", "50%")
+        self.fail_with(3, ["--paper"], *again, "--paper")
+        self.assertEqual(self.content(), before)
+        whole = os.path.join(self.folder, "whole.ccm")
+        self.succeed("learn", whole, good, "--task", "c", *SMALL)
+        self.fail_with(3, ["--tile none, not 64"], "learn", whole, good, "--task", "d", "--tile", 64)
+        self.fail_with(3, ["source"], "merge", os.path.join(self.folder, "all.ccm"), self.memory, whole)
+        self.succeed("learn", self.memory, self.plates("more", 6, (70, 90)), "--task", "b", *self.TILES)
+        other = os.path.join(self.folder, "other.ccm")
+        self.succeed("learn", other, good, "--task", "c", *self.TILES)
+        self.succeed("merge", os.path.join(self.folder, "all.ccm"), self.memory, other)
+        self.succeed("inspect", os.path.join(self.folder, "all.ccm"), good)
+
+    def test_tiles_that_cannot_be_are_refused(self):
+        good = self.plates("good", 2)
+        new = ["learn", self.memory, good, "--task", "a", "--backbone", "builtin"]
+        self.fail_with(2, ["step of 16", "give a tile of 96"], *new, "--tile", 100, "--overlap", 32)
+        self.fail_with(2, ["step of 16", "give an overlap of 48"], *new, "--tile", 96, "--overlap", 44)
+        self.fail_with(2, ["at most 48"], *new, "--tile", 96, "--overlap", 96)
+        self.fail_with(2, ["at most 32"], *new, "--tile", 64)
+        self.fail_with(2, ["such as 384"], *new, "--tile", 5000)
+        self.fail_with(2, ["give a tile"], *new, "--overlap", 32)
+        self.fail_with(2, ["such as 50%"], *new, "--tile", 64, "--overlap", 16, "--resize", 64)
+        self.fail_with(2, ["leave out the crop"], *new, "--tile", 64, "--overlap", 16, "--crop", 32)
+        self.fail_with(2, ["tile"], *new, "--resize", "50%")
+        self.assertFalse(os.path.exists(self.memory))
+
     def test_nothing_to_learn(self):
         empty = os.path.join(self.folder, "empty")
         os.mkdir(empty)
@@ -837,7 +917,8 @@ class MemoryTest(unittest.TestCase):
         self.fail_with(2, ["product0"], "inspect", self.memory, self.images(0), "--task", "zebra")
         self.assertEqual(self.content(), before)
 
-    OF_PAPER = [["--precision", "float"], ["--dimension", 9], ["--resize", 64], ["--crop", 32], ["--score", "map"],
+    OF_PAPER = [["--precision", "float"], ["--dimension", 9], ["--resize", 64], ["--crop", 32], ["--tile", 64],
+                ["--overlap", 16], ["--score", "map"],
                 ["--consolidate", "share"], ["--q", 0.2]]  # fmt: skip
 
     def test_numbers_that_mean_nothing(self):

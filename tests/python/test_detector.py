@@ -220,6 +220,30 @@ def test_options_of_a_file_are_kept_to(folder):
     assert "closed" in repr(again.memory) and again.memory._repr_html_() is None
 
 
+def test_large_images_are_seen_in_tiles(folder):
+    rng = np.random.default_rng(5)
+    good = [rng.integers(110, 140, (90 + 7 * (i % 3), 150, 3), dtype=np.uint8) for i in range(24)]
+    bad = rng.integers(110, 140, (170, 210, 3), dtype=np.uint8)
+    bad[100:106, 120:126] = 250
+    how = {"backbone": "builtin", "tile": 64, "overlap": 32}
+    detector = contcore.Detector(**how)
+    detector.learn(good, "plate", p=0.05)
+    assert detector.memory.source["tile"] == "64" and detector.memory.source["resize"] == "100%"
+    seen = detector.inspect(bad)
+    assert seen.rejected and seen.map.shape == (170, 210)
+    assert abs(seen.peak[0] - 123) < 16 and abs(seen.peak[1] - 103) < 16
+    detector.save(folder / "m.ccm")
+    with contcore.Detector.open_to_learn(folder / "m.ccm", **how) as again:
+        assert again.inspect(bad).score == seen.score
+    with pytest.raises(contcore.InputError, match="tile 64, not 384"):
+        contcore.Detector.open_to_learn(folder / "m.ccm", tile=384)
+    for wrong in ({"tile": 70}, {"overlap": 60}, {"overlap": 20}, {"resize": 64}, {"crop": 32}, {"tile": "wide"}):
+        with pytest.raises(contcore.UsageError):
+            contcore.Detector(**{**how, **wrong})
+    extractor = contcore.Extractor(**how, resize="50%")
+    assert extractor.extract(bad).grid == (11, 14)
+
+
 @pytest.mark.parametrize(
     "wrong, error",
     [
