@@ -4,8 +4,9 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include <algorithm>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "contcore/error.h"
@@ -27,19 +28,31 @@ constexpr std::size_t kManySteps = 64 * 21;
                           backbone.file(), tile));
 }
 
+// How many places more a layer has in a larger tile; nothing where the network takes one size only,
+// whether its file says so (as some transformers' do not) or not.
+std::optional<std::size_t> more_places(const Backbone& backbone, std::size_t layer,
+                                       std::size_t places, std::size_t tile) {
+  if (backbone.input_size().height != 0 || backbone.input_size().width != 0) return std::nullopt;
+  try {
+    const std::size_t side = tile + kManySteps;
+    const std::size_t larger = backbone.shapes(side, side)[layer].height;
+    return larger - std::min(larger, places);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kInput) throw;
+    return std::nullopt;
+  }
+}
+
 // Pixels from a place of a layer to the next. The sides alone do not say: a network that rounds up
 // gives a tile of 380 as many places as one of 384.
 std::size_t step_of(const Backbone& backbone, std::size_t layer, std::size_t places,
                     std::size_t tile) {
   if (places == 0) refuse_network(backbone, tile);
-  if (backbone.input_size().height != 0 || backbone.input_size().width != 0) {
-    if (tile % places != 0) refuse_network(backbone, tile);
-    return tile / places;
-  }
-  const std::size_t more =
-      backbone.shapes(tile + kManySteps, tile + kManySteps)[layer].height - places;
-  if (more == 0 || kManySteps % more != 0) refuse_network(backbone, tile);
-  return kManySteps / more;
+  const std::optional<std::size_t> more = more_places(backbone, layer, places, tile);
+  const std::size_t pixels = more ? kManySteps : tile;
+  const std::size_t among = more.value_or(places);
+  if (among == 0 || pixels % among != 0) refuse_network(backbone, tile);
+  return pixels / among;
 }
 
 // The multiple of `step` that is nearest, not 0.
