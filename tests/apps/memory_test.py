@@ -861,7 +861,7 @@ class MemoryTest(unittest.TestCase):
         whole = os.path.join(self.folder, "whole.ccm")
         self.succeed("learn", whole, good, "--task", "c", *SMALL)
         self.fail_with(3, ["--tile none, not 64"], "learn", whole, good, "--task", "d", "--tile", 64)
-        self.fail_with(3, ["source"], "merge", os.path.join(self.folder, "all.ccm"), self.memory, whole)
+        self.fail_with(3, ["overlap (32 and none)"], "merge", os.path.join(self.folder, "all.ccm"), self.memory, whole)
         self.succeed("learn", self.memory, self.plates("more", 6, (70, 90)), "--task", "b", *self.TILES)
         other = os.path.join(self.folder, "other.ccm")
         self.succeed("learn", other, good, "--task", "c", *self.TILES)
