@@ -38,7 +38,7 @@ _contcore() {
       commands="learn inspect info merge shrink lessons forget versions rename evaluate analyze backbone extract sample nearest serve demo help"
       options="-h --help -V --version" ;;
     "learn")
-      options="-h --help --server --task --online --ratio --defects --masks --review --strict --memory-limit --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size --device --threads --json" ;;
+      options="-h --help --server --task --online --ratio --defects --masks --review --strict --memory-limit --backbone --layers --precision --dimension --resize --crop --tile --overlap --score --memory --capacity --consolidate --q --paper --versions --versions-size --device --threads --json" ;;
     "inspect")
       options="-h --help --server --heatmaps --maps --task --false-alarms --strangers --use --backbone --device --threads --json" ;;
     "info")
@@ -56,14 +56,14 @@ _contcore() {
     "rename")
       options="-h --help --backbone --versions --versions-size" ;;
     "evaluate")
-      options="-h --help --layout --classes --backbone --layers --resize --crop --precision --dimension --score --cache --cache-limit --no-cache --schedule --order --method --consolidate --online -m --capacity --memory --paper --ratio --q --seeds --sweep --fresh --report --device --threads --json" ;;
+      options="-h --help --layout --classes --backbone --layers --resize --crop --tile --overlap --precision --dimension --score --cache --cache-limit --no-cache --schedule --order --method --consolidate --online -m --capacity --memory --paper --ratio --q --seeds --sweep --fresh --report --device --threads --json" ;;
     "analyze")
       commands="bound compare"
       options="-h --help" ;;
     "analyze bound")
-      options="-h --help --layout --classes --backbone --layers --resize --crop --precision --dimension --score --cache --cache-limit --no-cache --images --per-task --tasks --ratio --q --device --threads --json" ;;
+      options="-h --help --layout --classes --backbone --layers --resize --crop --tile --overlap --precision --dimension --score --cache --cache-limit --no-cache --images --per-task --tasks --ratio --q --device --threads --json" ;;
     "analyze compare")
-      options="-h --help --layout --classes --backbone --layers --resize --crop --precision --dimension --score --cache --cache-limit --no-cache --schedule --method --reference -m --capacity --ratio --q --seed --device --threads --json" ;;
+      options="-h --help --layout --classes --backbone --layers --resize --crop --tile --overlap --precision --dimension --score --cache --cache-limit --no-cache --schedule --method --reference -m --capacity --ratio --q --seed --device --threads --json" ;;
     "backbone")
       commands="info bench fetch quantize"
       options="-h --help" ;;
@@ -76,13 +76,13 @@ _contcore() {
     "backbone quantize")
       options="-h --help --images --out --layers --threads --json" ;;
     "extract")
-      options="-h --help --out --index --strict --backbone --layers --precision --dimension --resize --crop --device --threads --json" ;;
+      options="-h --help --out --index --strict --backbone --layers --precision --dimension --resize --crop --tile --overlap --device --threads --json" ;;
     "sample")
       options="-h --help --count --ratio --base --method --start --seed --memory-limit --out --radii --device --threads --json" ;;
     "nearest")
       options="-h --help --k --out --indices --device --threads --json" ;;
     "serve")
-      options="-h --help --address --port --tokens --watch --station --shifts --false-alarms --strangers --queue --rate --max-body --keep-inspections --keep-images --threads --device --backbone --layers --precision --dimension --resize --crop --score --memory --capacity --consolidate --q --paper --versions --versions-size" ;;
+      options="-h --help --address --port --tokens --watch --station --shifts --false-alarms --strangers --queue --rate --max-body --keep-inspections --keep-images --threads --device --backbone --layers --precision --dimension --resize --crop --tile --overlap --score --memory --capacity --consolidate --q --paper --versions --versions-size" ;;
     "demo")
       options="-h --help --report --backbone --threads --device" ;;
     "help")
@@ -121,6 +121,10 @@ _contcore() {
     "learn --resize")
       return 0 ;;
     "learn --crop")
+      return 0 ;;
+    "learn --tile")
+      return 0 ;;
+    "learn --overlap")
       return 0 ;;
     "learn --score")
       mapfile -t COMPREPLY < <(compgen -W "map patch" -- "$word")
@@ -249,6 +253,10 @@ _contcore() {
       return 0 ;;
     "evaluate --crop")
       return 0 ;;
+    "evaluate --tile")
+      return 0 ;;
+    "evaluate --overlap")
+      return 0 ;;
     "evaluate --precision")
       mapfile -t COMPREPLY < <(compgen -W "8bit float" -- "$word")
       return 0 ;;
@@ -307,6 +315,10 @@ _contcore() {
       return 0 ;;
     "analyze bound --crop")
       return 0 ;;
+    "analyze bound --tile")
+      return 0 ;;
+    "analyze bound --overlap")
+      return 0 ;;
     "analyze bound --precision")
       mapfile -t COMPREPLY < <(compgen -W "8bit float" -- "$word")
       return 0 ;;
@@ -349,6 +361,10 @@ _contcore() {
     "analyze compare --resize")
       return 0 ;;
     "analyze compare --crop")
+      return 0 ;;
+    "analyze compare --tile")
+      return 0 ;;
+    "analyze compare --overlap")
       return 0 ;;
     "analyze compare --precision")
       mapfile -t COMPREPLY < <(compgen -W "8bit float" -- "$word")
@@ -436,6 +452,10 @@ _contcore() {
     "extract --resize")
       return 0 ;;
     "extract --crop")
+      return 0 ;;
+    "extract --tile")
+      return 0 ;;
+    "extract --overlap")
       return 0 ;;
     "extract --device")
       mapfile -t COMPREPLY < <(compgen -W "auto cpu cuda" -- "$word")
@@ -536,6 +556,10 @@ _contcore() {
     "serve --resize")
       return 0 ;;
     "serve --crop")
+      return 0 ;;
+    "serve --tile")
+      return 0 ;;
+    "serve --overlap")
       return 0 ;;
     "serve --score")
       mapfile -t COMPREPLY < <(compgen -W "map patch" -- "$word")
