@@ -11,12 +11,15 @@
 
 #include "contcore/error.h"
 #include "coreset/greedy.h"
+#include "coreset/greedy_cases.h"
 #include "coreset/greedy_gpu.h"
 #include "coreset/naive.h"
 
 namespace contcore {
 namespace {
 
+using greedy_cases::Case;
+using greedy_cases::difference;
 using naive::bits;
 using naive::Dice;
 using naive::Family;
@@ -35,34 +38,6 @@ Compute& processor() {
   static Compute compute(0);
   return compute;
 }
-
-/// Where two results differ; empty if nowhere.
-std::string difference(const GreedyResult& got, const GreedyResult& expected) {
-  std::ostringstream out;
-  const std::size_t n = std::min(got.picks.size(), expected.picks.size());
-  for (std::size_t i = 0; i < n; ++i) {
-    if (got.picks[i] != expected.picks[i] || bits(got.radii[i]) != bits(expected.radii[i])) {
-      out << "pick " << i << ": point " << got.picks[i] << " at " << got.radii[i] << ", expected "
-          << expected.picks[i] << " at " << expected.radii[i];
-      return out.str();
-    }
-  }
-  if (got.picks.size() != expected.picks.size() || got.radii.size() != expected.radii.size()) {
-    out << got.picks.size() << " picks, " << got.radii.size() << " radii, expected "
-        << expected.picks.size();
-  } else if (bits(got.covering_radius) != bits(expected.covering_radius)) {
-    out << "covering radius " << got.covering_radius << ", expected " << expected.covering_radius;
-  }
-  return out.str();
-}
-
-struct Case {
-  std::string what;
-  Set points;
-  Set base;
-  GreedyOptions options;
-  std::vector<float> initial;  // where not empty
-};
 
 GpuGreedyLimits random_limits(Dice& dice) {
   GpuGreedyLimits limits;
