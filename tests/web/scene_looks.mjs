@@ -43,17 +43,27 @@ async function look(tools, view, colorScheme, width, height, name = view) {
     assert.deepEqual(found, []);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "it scrolls sideways");
     if (["live", "beside", "alarm"].includes(name)) {
-      const box = await page.locator(name === "alarm" ? "#alarm" : "#now .verdict").boundingBox();
+      const box = await boxOf(page, name === "alarm" ? "#alarm" : "#now .verdict");
       assert.ok(box.y >= 0 && box.y + box.height <= height, "what matters is in sight");
     }
     if (name === "live" && width > 860) {
       for (const id of ["#now .stage", "#strip", "#now .say-good", "#inspect-open"]) {
-        const box = await page.locator(id).boundingBox();
+        const box = await boxOf(page, id);
         assert.ok(box.y >= 0 && box.y + box.height <= height, `${id} is in sight`);
       }
     }
   });
   await leave(tools);
+}
+
+// Where a thing is. The live view makes its parts anew when there is news, and between the old and the new there is none.
+async function boxOf(page, selector) {
+  for (let tries = 0; tries < 50; ++tries) {
+    const box = await page.locator(selector).boundingBox();
+    if (box) return box;
+    await page.waitForTimeout(100);
+  }
+  throw new Error(`${selector} is not to be seen`);
 }
 
 async function show(tools, view) {
