@@ -115,6 +115,15 @@ class EvaluateTest(unittest.TestCase):
         self.assertGreater(run["summary"]["average"]["pixel_auroc"], 0.9)
         self.assertEqual([len(step) for step in run["steps"]], [1, 2, 3])
 
+    def test_large_images_in_tiles(self):
+        tiles = ["--backbone", "builtin", "--tile", "48", "--overlap", "16", "--cache", self.cache]
+        command = [CONTCORE, "evaluate", self.data, "--json", "-m", "300", "--ratio", "0.05", *tiles]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (run,) = json.loads(done.stdout)
+        self.assertGreater(run["summary"]["average"]["image_auroc"], 0.95)
+        self.assertGreater(run["summary"]["average"]["pixel_auroc"], 0.9)
+
     def test_all_methods_and_a_report(self):
         report = os.path.join(self.folder, "report")
         done = self.run_it("evaluate", "--method", "all", "-m", "60", "--schedule", "2-1", "--report", report)

@@ -536,6 +536,36 @@ class StoryTest(ServiceTest):
         self.assertEqual(service.tasks(), folded)
         self.assertEqual(service.stop(), 0)
 
+    def test_large_images_in_tiles(self):
+        def plate(index, scratch=False):
+            pixels = 128 + numpy.random.RandomState(index).normal(0, 6, (207, 331, 3))
+            if scratch:
+                pixels[139:145, 217:223] = 240
+            return png(pixels)
+
+        # Made, taught and asked by the service.
+        service = self.start("--backbone", "builtin", "--tile", "64", "--overlap", "32", small=False)
+        self.assertEqual(service.learn_job("plate", [plate(i) for i in range(24)])["state"], "done")
+        served = [service.good("POST", "/v1/inspections", plate(100 + i, i < 2)) for i in range(3)]
+        for one in served[:2]:
+            self.assertEqual(one["verdict"], "defect", one)
+            box = one["regions"][0]
+            self.assertTrue(box["x"] <= 220 <= box["x"] + box["width"] and box["width"] < 64, one)
+            self.assertTrue(box["y"] <= 142 <= box["y"] + box["height"] and box["height"] < 64, one)
+            self.assertGreater(one["score"], served[2]["score"])
+            heat = service.ask("GET", "/v1/inspections/%d/map" % one["id"])
+            self.assertEqual((heat.status, heat.body[16:24]), (200, struct.pack(">II", 331, 207)))
+        service.stop()
+        # And by the command.
+        for i in range(3):
+            path = os.path.join(self.folder, "%d.png" % i)
+            with open(path, "wb") as file:
+                file.write(plate(100 + i, i < 2))
+            done = self.run_command("inspect", service.memory, path, "--json")
+            said = json.loads(done.stdout)
+            self.assertEqual({k: said[k] for k in ("score", "verdict", "regions", "threshold")},
+                             {k: served[i][k] for k in ("score", "verdict", "regions", "threshold")})  # fmt: skip
+
     def test_images_no_longer_kept(self):
         service = self.start_learned("--keep-images", "40K", "--keep-inspections", "30")
         size = len(picture(0, 0))

@@ -25,7 +25,7 @@ DOCUMENT = os.path.join(HERE, "..", "..", "web", "openapi.json")
 SLOW = os.environ.get("CONTCORE_SANITIZE", "") != ""
 SIDE = 64
 SMALL = ["--backbone", "builtin", "--resize", "64", "--capacity", "200"]
-PATIENCE = 60 if SLOW else 15  # seconds for an answer
+PATIENCE = 60  # seconds for an answer
 
 
 # ---- images
