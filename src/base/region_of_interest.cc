@@ -82,7 +82,7 @@ void crossings_at(const RegionOfInterest& region, double y, std::vector<double>&
       const auto& a = polygon[i];
       const auto& b = polygon[i + 1 < polygon.size() ? i + 1 : 0];
       if ((a.y > y) == (b.y > y)) continue;
-      found.push_back(a.x + (y - a.y) / (b.y - a.y) * (b.x - a.x));
+      found.push_back(a.x + (y - a.y) * (b.x - a.x) / (b.y - a.y));
     }
   }
   std::sort(found.begin(), found.end());

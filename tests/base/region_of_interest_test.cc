@@ -50,7 +50,7 @@ bool naive_inside(const RegionOfInterest& region, double x, double y) {
       const auto& b = polygon[(i + 1) % polygon.size()];
       if ((a.y > y) == (b.y > y)) continue;
       // To its right or through it.
-      if (a.x + (y - a.y) / (b.y - a.y) * (b.x - a.x) <= x) inside = !inside;
+      if (a.x + (y - a.y) * (b.x - a.x) / (b.y - a.y) <= x) inside = !inside;
     }
   }
   return inside;
