@@ -90,6 +90,7 @@ std::string as_json(const InfoCommand& command, const Memory& memory, std::size_
       if (!threshold->by_hand) entry["false_alarms"] = threshold->false_alarms;
       entry["by_hand"] = threshold->by_hand;
     }
+    if (task.region) entry["region"] = nlohmann::json::parse(region_text(*task.region));
     const auto strangers = memory.strangeness(t, {}, InspectOptions().strangers);
     entry["strangers"] = nullptr;
     if (strangers)
@@ -130,6 +131,21 @@ std::string defects_text(const Memory& memory) {
     text += fmt::format("{}known defects of {}: {}, {} patches; {}\n", text.empty() ? "\n" : "",
                         printable_name(memory.tasks()[t].name), counted(known.images, "image"),
                         known.patches, why);
+  }
+  return text;
+}
+
+// The same.
+std::string regions_text(const Memory& memory) {
+  std::string text;
+  for (const TaskRecord& task : memory.tasks()) {
+    if (!task.region) continue;
+    const RegionOfInterest& region = *task.region;
+    text +=
+        fmt::format("{}region of {}: {} of images of {} × {}; nothing else is looked at\n",
+                    text.empty() ? "\n" : "", printable_name(task.name),
+                    region.counts.empty() ? counted(region.polygons.size(), "polygon") : "a mask",
+                    region.width, region.height);
   }
   return text;
 }
@@ -202,7 +218,7 @@ std::string as_text(const InfoCommand& command, const Memory& memory, std::size_
         alarms_text(threshold),
         states[t].calibrated != 0 ? fmt::format("{:.2f}", states[t].drift()) : "-", task.learned);
   }
-  return text + defects_text(memory) + cannot_tell_strangers(memory);
+  return text + regions_text(memory) + defects_text(memory) + cannot_tell_strangers(memory);
 }
 
 void check_score(const InfoCommand& command, const Memory& memory) {

@@ -35,6 +35,7 @@ constexpr char kFooter[] =
     "  contcore learn line.ccm bottles/good --task bottle\n"
     "  contcore learn line.ccm screws/ --task screw          (the same memory learns on)\n"
     "  contcore learn line.ccm new/ --task part --strict --review strange.png\n"
+    "  contcore learn line.ccm casts/ --task cast --region mask.png   (nothing else is looked at)\n"
     "  contcore learn line.ccm today/*.png --task bottle --online\n"
     "  contcore learn line.ccm bad/ --task bottle --defects --masks masks/\n"
     "  contcore learn --server http://127.0.0.1:8080 bottles/good --task bottle\n"
@@ -55,6 +56,7 @@ struct LearnCommand {
   bool defects = false;
   std::string masks;
   std::string review;  // the contact sheet's file
+  std::string region;  // the file of what is looked at
   std::optional<double> ratio;
   MemorySettings settings;
   KeptVersions kept;
@@ -221,6 +223,7 @@ void take_options(LearnCommand& command) {
   if (command.options.task.empty()) {
     throw Error(Error::Kind::kUsage, "a task needs a name; give it one, such as bottle");
   }
+  if (!command.region.empty()) command.options.region = read_region(command.region);
   command.options.who = user_name();
 }
 
@@ -278,7 +281,8 @@ void run(LearnCommand& command) {
 
 // Settings are of a memory that is made: this one must be there.
 void run_defects(const CLI::App& sub, const LearnCommand& command) {
-  std::vector<std::string> of_good = {"--online", "--ratio", "--hold-out", "--memory-limit"};
+  std::vector<std::string> of_good = {"--online", "--ratio", "--hold-out", "--memory-limit",
+                                      "--region"};
   of_good.insert(of_good.end(), MemorySettings::names().begin(), MemorySettings::names().end());
   for (const std::string& option : of_good) {
     if (option == "--backbone" || sub.get_option(option)->count() == 0) continue;
@@ -293,7 +297,8 @@ void run_defects(const CLI::App& sub, const LearnCommand& command) {
 
 void run_remote(const LearnCommand& command) {
   learn_remotely({command.server, command.images, command.options.task, command.options.online,
-                  command.options.strict, command.common.json, command.review});
+                  command.options.strict, command.common.json, command.review,
+                  command.region.empty() ? nullptr : read_region(command.region)});
 }
 
 }  // namespace
@@ -310,6 +315,11 @@ void add_learn(CLI::App& app) {
   sub->add_option("--task", command->options.task, "The product's name")
       ->required()
       ->type_name("NAME");
+  sub->add_option(
+         "--region", command->region,
+         "What of the images is looked at: a mask (not black: inside), or polygons as JSON; "
+         "of a new task, which keeps it (default: all)")
+      ->type_name("FILE");
   sub->add_flag("--online", command->options.online,
                 "One image at a time, each seen once, as a line would");
   sub->add_option("--ratio", command->ratio,
@@ -351,6 +361,10 @@ void add_learn(CLI::App& app) {
                                       "--versions", "--versions-size", "--device"};
     local.insert(local.end(), MemorySettings::names().begin(), MemorySettings::names().end());
     refuse_local_options(*sub, local);
+    if (command->options.online && !command->region.empty()) {
+      throw Error(Error::Kind::kUsage,
+                  "a service learns a new task's region with a job; leave out --online");
+    }
     run_remote(*command);
   });
 }

@@ -34,10 +34,12 @@ std::string job_path(const std::string& id) { return "/v1/jobs/" + percent_encod
 // A job that is cancelled unless it comes to its end.
 class Job {
  public:
-  Job(Remote& remote, const std::string& task) : remote_(remote) {
+  Job(Remote& remote, const std::string& task, const SharedRegion& region) : remote_(remote) {
+    nlohmann::json asked = {{"task", task}};
+    if (region) asked["region"] = nlohmann::json::parse(region_text(*region));
     // Not stopped in the middle: the service would keep a job whose number nobody knows.
-    const nlohmann::json said = remote.post("/v1/jobs", nlohmann::json({{"task", task}}).dump(),
-                                            "application/json", Remote::Stop::kNever);
+    const nlohmann::json said =
+        remote.post("/v1/jobs", asked.dump(), "application/json", Remote::Stop::kNever);
     id_ = text_in(said, "id");
     if (id_.empty()) remote.throw_strange("/v1/jobs", "it has no id");
   }
@@ -201,7 +203,7 @@ void review_job(Remote& remote, Job& job, const RemoteLearn& command,
 
 void learn_as_job(Remote& remote, const RemoteLearn& command, const std::vector<std::string>& files,
                   Report& report) {
-  Job job(remote, command.task);
+  Job job(remote, command.task, command.region);
   stop_if_asked();
   review_job(remote, job, command, files, report);
   remote.post(job_path(job.id()) + "/start", "", nullptr);
@@ -214,7 +216,7 @@ void learn_one_by_one(Remote& remote, const RemoteLearn& command,
                       const std::vector<std::string>& files, Report& report) {
   {
     // The images are looked at as a job that learns nothing.
-    Job job(remote, command.task);
+    Job job(remote, command.task, command.region);
     Report looked;
     const std::size_t count = std::min(files.size(), kReviewedOnline);
     const std::vector<std::string> some(files.begin(),

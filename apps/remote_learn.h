@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "contcore/region_of_interest.h"
+
 namespace contcore::app {
 
 struct RemoteLearn {
@@ -14,6 +16,7 @@ struct RemoteLearn {
   bool strict = false;
   bool json = false;
   std::string review;  ///< the contact sheet's file; empty: none
+  SharedRegion region = {};
 };
 
 /// Sends the images and has them reviewed and learned: as one job that is followed to its end, or

@@ -44,8 +44,11 @@ Memory new_memory(const DetectorOptions& options, const Extractor& extractor);
 
 struct LearnOptions {
   std::string task;
-  std::string who;      ///< for the list of lessons; may be empty
-  double p = 0;         ///< part of the patches expansion takes; 0: 0.01, and 0.1 online
+  std::string who;  ///< for the list of lessons; may be empty
+  double p = 0;     ///< part of the patches expansion takes; 0: 0.01, and 0.1 online
+  /// What of the images is looked at, of a task that is new; one that is known keeps its own, and
+  /// another is refused (kInput). None: that, or all of them.
+  SharedRegion region = {};
   bool online = false;  ///< one image at a time, each seen once
   bool strict = false;  ///< stop at an image that cannot be read, instead of leaving it out, and
                         ///< where the review has remarks

@@ -13,6 +13,7 @@
 #include "contcore/embedding.h"
 #include "contcore/image.h"
 #include "contcore/progress.h"
+#include "contcore/region_of_interest.h"
 #include "contcore/score.h"
 #include "contcore/vectors.h"
 
@@ -42,16 +43,17 @@ struct ExtractorOptions {
 
 /// The patch vectors of one image, and where they lie.
 struct Patches {
-  Vectors vectors;  ///< grid_height × grid_width rows, of bytes in 8 bits
+  Vectors vectors;  ///< grid_height × grid_width rows, of bytes in 8 bits; or of those inside alone
   std::size_t grid_width = 0;
   std::size_t grid_height = 0;
   NetworkInput input;  ///< without its pixels
   std::size_t image_width = 0;
   std::size_t image_height = 0;
+  std::shared_ptr<const GridRegion> inside;  ///< none: it was not seen through a region
 
   Patches copy() const;
   PatchGrid grid() const {
-    return {grid_width, grid_height, input.width, input.height, input.tile};
+    return {grid_width, grid_height, input.width, input.height, input.tile, inside};
   }
 };
 
@@ -78,7 +80,10 @@ class Extractor {
   /// One image, spread over all threads; with tiles, one for each thread at a time. Throws Error
   /// (kInput) if the network's answer is not finite, or an image has more patches in tiles than 2
   /// GiB have room for.
-  Patches extract(const Image& image, Compute& compute) const;
+  /// Through a region: what lies outside is painted over before the network sees it, and the
+  /// patches are those of the places that the region touches. Throws Error (kInput) for an image of
+  /// another shape, and where there are none.
+  Patches extract(const Image& image, Compute& compute, const SharedRegion& region = {}) const;
 
   const Backbone& backbone() const;
   const Geometry& geometry() const;

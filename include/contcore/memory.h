@@ -14,6 +14,7 @@
 #include "contcore/compute.h"
 #include "contcore/progress.h"
 #include "contcore/ranks.h"
+#include "contcore/region_of_interest.h"
 #include "contcore/vectors.h"
 
 namespace contcore {
@@ -56,6 +57,7 @@ struct TaskRecord {
                           ///< (share)
   std::string learned;    ///< when, in UTC: 2031-05-04T03:02:01Z
   SetThreshold set;       ///< by hand
+  SharedRegion region;    ///< that all its images are seen through; none: they are seen whole
 };
 
 /// The verdict's limit: a good image scores above `score` with a probability of at most
@@ -92,6 +94,9 @@ struct LearnHow {
   std::string time;              ///< for the record; empty: now
   std::size_t memory_limit = 0;  ///< bytes for the sampling beside the features; 0: no limit
   Progress progress;
+  /// That the features are seen through: of a task that is new it becomes its own; one that is
+  /// known must have the same. None: whatever the task has.
+  SharedRegion region = {};
   /// Online: called before the memory changes, with the distance of each feature to what expansion
   /// starts from; not for the first features of all.
   std::function<void(std::span<const float> distances)> before;
@@ -173,6 +178,12 @@ class Memory {
   /// Throws Error (kInput) unless the task is known or can be added: a name is UTF-8 in the form
   /// NFC, 1 to 200 bytes of characters that can be seen, and there are at most 10,000.
   void check_task(const std::string& task) const;
+
+  /// The region of a task; none where it has none or is not known.
+  SharedRegion region_of(const std::string& task) const;
+  /// Throws Error (kInput) where the task is known and has another region, or none has and the
+  /// other does.
+  void check_region(const std::string& task, const SharedRegion& region) const;
 
   /// Throws what learning these would, as far as that is known before it begins.
   void check_learn(VectorView features, const LearnHow& how) const;
@@ -275,8 +286,15 @@ class Memory {
   /// where known defects are used.
   std::vector<float> calibration_scores(std::size_t task) const;
 
-  /// The task whose images the patches resemble most, by their mean; nothing when no mean is known.
-  std::optional<std::size_t> recognise(VectorView patches) const;
+  /// The task whose images the patches resemble most, by their mean, among those with the region
+  /// that the patches are seen through; nothing when no mean of these is known.
+  std::optional<std::size_t> recognise(VectorView patches, const SharedRegion& region = {}) const;
+  /// The same, and how far their mean is from the nearest of the task's.
+  struct Recognised {
+    std::size_t task = 0;
+    float distance = 0;
+  };
+  std::optional<Recognised> resemblance(VectorView patches, const SharedRegion& region) const;
 
   /// Whether the patches can be of the task at all, at this rate of good images that are taken for
   /// strangers. Nothing when it cannot be told: the task was learned by an earlier version, from a
@@ -305,8 +323,8 @@ class Memory {
   Memory shrink(std::size_t count, Compute& compute) const;
 
   /// Both memories' tasks in one of m: equal shares, tasks of the same name joined; or G_m(A ∪ B)
-  /// (paper). The source is a's. Throws Error (kInput) when dimension, kind, source or rule differ,
-  /// or one is empty.
+  /// (paper). The source is a's. Throws Error (kInput) when dimension, kind, source, rule or the
+  /// region of a task differ, or one is empty.
   static Memory merge(const Memory& a, const Memory& b, std::size_t capacity, Compute& compute);
 
   /// What the features come from (backbone, preprocessing), for whoever makes them: kept in the

@@ -45,10 +45,23 @@ struct Inspection {
 
 /// Score, product, verdict, its reason and regions, given the patches' distances to the memory; no
 /// map. Whoever judges an image calls this. Distances are raised first where known defects of the
-/// product are near (Memory::raise), so that a map made of them shows what the score says. Throws
-/// Error (kUsage) for a task that is not in the memory.
+/// product are near (Memory::raise), so that a map made of them shows what the score says. The
+/// product is one whose region the patches were seen through. Throws Error (kUsage) for a task that
+/// is not in the memory, or has another.
 Inspection judge(const Memory& memory, const Patches& patches, std::span<float> distances,
                  const InspectOptions& options, Compute& compute);
+
+/// The regions that an image is to be seen through, one after the other, to be judged (none:
+/// whole): that of the task that is named, or each that tasks have, in their order.
+std::vector<SharedRegion> regions_to_see(const Memory& memory, const std::string& task);
+
+/// The image seen through each of them. Regions of images of another shape are passed over. Throws
+/// Error (kInput) where all are, and as Extractor::extract.
+std::vector<Patches> views_of(const Extractor& extractor, const Image& image,
+                              const std::vector<SharedRegion>& regions, Compute& compute);
+
+/// The view with the product that it resembles most; of several alike, the first.
+Patches best_view(const Memory& memory, std::vector<Patches> views);
 
 /// Searches, judges, and draws the map over the image the patches are of. Throws Error (kInput)
 /// when the memory is empty, and as judge().

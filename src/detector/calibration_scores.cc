@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -66,18 +67,33 @@ std::size_t step_for(const PatchGrid& grid, std::size_t count) {
     const std::size_t tiles = grid.width * grid.height / (grid.tile * grid.tile);
     count *= std::clamp<std::size_t>(tiles, 1, kMostTimesSpread);
   }
-  const double each = static_cast<double>(grid.rows * grid.columns) / static_cast<double>(count);
+  const double each = static_cast<double>(grid.patches()) / static_cast<double>(count);
   return std::max<std::size_t>(1, static_cast<std::size_t>(std::ceil(std::sqrt(each))));
 }
 
-std::vector<std::uint32_t> spread_over(const PatchGrid& grid, std::size_t step) {
-  std::vector<std::uint32_t> places;
-  for (std::size_t y = 0; y < grid.rows; y += step) {
-    for (std::size_t x = 0; x < grid.columns; x += step) {
-      places.push_back(static_cast<std::uint32_t>(y * grid.columns + x));
+// Blocks of step × step places of a grid: the first patch of each that has any, and which of these
+// stands for a patch.
+struct Blocks {
+  std::vector<std::uint32_t> first;
+  std::vector<std::uint32_t> block_of;
+};
+
+Blocks blocks_of(const PatchGrid& grid, std::size_t step) {
+  constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+  const std::size_t across = (grid.columns + step - 1) / step;
+  std::vector<std::uint32_t> numbers(across * ((grid.rows + step - 1) / step), kNone);
+  Blocks blocks;
+  for (std::size_t i = 0; i < grid.patches(); ++i) {
+    const std::size_t place = grid.place(i);
+    std::uint32_t& number =
+        numbers[place / grid.columns / step * across + place % grid.columns / step];
+    if (number == kNone) {
+      number = static_cast<std::uint32_t>(blocks.first.size());
+      blocks.first.push_back(static_cast<std::uint32_t>(i));
     }
+    blocks.block_of.push_back(number);
   }
-  return places;
+  return blocks;
 }
 
 // The score by all vectors, then by ever fewer. thinned(places) are the distances of some patches
@@ -96,17 +112,11 @@ std::vector<float> level_scores(std::vector<float> distances, const PatchGrid& g
     }
     return scores;
   }
-  const std::size_t step = step_for(grid, spread_count);
-  const std::vector<std::uint32_t> places = spread_over(grid, step);
-  const std::size_t across = (grid.columns + step - 1) / step;
+  const Blocks blocks = blocks_of(grid, step_for(grid, spread_count));
   std::vector<float> moved(distances.size());
-  for (const std::vector<float>& level : thinned_of(places)) {
-    for (std::size_t y = 0; y < grid.rows; ++y) {
-      for (std::size_t x = 0; x < grid.columns; ++x) {
-        const std::size_t i = y / step * across + x / step;
-        const std::size_t at = y * grid.columns + x;
-        moved[at] = std::max(distances[at], level[i]);
-      }
+  for (const std::vector<float>& level : thinned_of(blocks.first)) {
+    for (std::size_t i = 0; i < moved.size(); ++i) {
+      moved[i] = std::max(distances[i], level[blocks.block_of[i]]);
     }
     scores.push_back(std::max(scores.back(), image_score(moved, grid, score)));
   }
@@ -130,11 +140,11 @@ std::shared_ptr<const Suspects> suspects_of(VectorView patches, std::span<const 
     places.push_back(static_cast<std::uint32_t>(at));
     suspects->distances.push_back(distances[at]);
     suspects->values.push_back(*peak);
-    const std::size_t r = at / grid.columns, c = at % grid.columns;
-    for (std::size_t y = r - std::min(r, kApart); y <= std::min(grid.rows - 1, r + kApart); ++y) {
-      const std::size_t first = c - std::min(c, kApart);
-      const std::size_t last = std::min(grid.columns - 1, c + kApart);
-      for (std::size_t x = first; x <= last; ++x) values[y * grid.columns + x] = 0;
+    const std::size_t r = grid.place(at) / grid.columns, c = grid.place(at) % grid.columns;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::size_t y = grid.place(i) / grid.columns, x = grid.place(i) % grid.columns;
+      if (std::max(y, r) - std::min(y, r) > kApart) continue;
+      if (std::max(x, c) - std::min(x, c) <= kApart) values[i] = 0;
     }
   }
   suspects->patches = gather(patches, places);
@@ -142,13 +152,23 @@ std::shared_ptr<const Suspects> suspects_of(VectorView patches, std::span<const 
 }
 
 // Every stride-th row and column of the patches of some images, of those that are here. Each image
-// begins at another place, so that products that always lie alike are seen everywhere.
+// begins at another place, so that products that always lie alike are seen everywhere. Through a
+// region an image may have none there.
 std::vector<std::size_t> sparse_rows(const TrainingSet& set, const std::vector<std::size_t>& images,
                                      std::size_t stride) {
   std::vector<std::size_t> rows;
   for (const std::size_t i : images) {
     if (!set.is_here(i)) continue;
     const PatchGrid& grid = set.grid(i);
+    if (grid.inside) {
+      for (std::size_t k = 0; k < grid.patches(); ++k) {
+        const std::size_t y = grid.place(k) / grid.columns, x = grid.place(k) % grid.columns;
+        if (y % stride == i % stride && x % stride == i / stride % stride) {
+          rows.push_back(set.begin(i) + k);
+        }
+      }
+      continue;
+    }
     for (std::size_t y = i % std::min(stride, grid.rows); y < grid.rows; y += stride) {
       for (std::size_t x = i / stride % std::min(stride, grid.columns); x < grid.columns;
            x += stride) {
@@ -202,6 +222,7 @@ std::optional<PickedPoints> fold_sample(const TrainingSet& set,
             [&] { rows = gather(set.features.here, sparse_rows(set, images, stride)); });
   const Points points =
       set.ranks() != nullptr ? Points(rows.view(), *set.ranks()) : Points(rows.view());
+  if (points.rows == 0) return std::nullopt;
   GreedyOptions options;
   // As many as all images give: they stand a little less densely here.
   options.count = std::clamp<std::size_t>(vectors, 1, picks_of(how.p, set.features.rows));

@@ -31,6 +31,13 @@ bool overlap(double a0, double a1, double b0, double b1) {
   return std::min(a1, b1) > std::max(a0, b0);
 }
 
+// Of each place; of those outside of the region nothing can be marked, since there are no patches.
+std::vector<bool> of_patches(const std::vector<bool>& places, const PatchGrid& grid) {
+  std::vector<bool> result;
+  for (std::size_t i = 0; i < grid.patches(); ++i) result.push_back(places[grid.place(i)]);
+  return result;
+}
+
 std::vector<bool> touched(const DefectBox& box, const Patches& patches) {
   const NetworkInput& seen = patches.input;
   std::vector<bool> inside;
@@ -44,7 +51,7 @@ std::vector<bool> touched(const DefectBox& box, const Patches& patches) {
                        overlap(left, right, box.x, box.x + box.width));
     }
   }
-  return inside;
+  return of_patches(inside, patches.grid());
 }
 
 // The cell that the centre of pixel i lies in; nothing: it is not seen.
@@ -73,7 +80,7 @@ std::vector<bool> touched(const Image& mask, const Patches& patches) {
       if (c) inside[*r * patches.grid_width + *c] = true;
     }
   }
-  return inside;
+  return of_patches(inside, patches.grid());
 }
 
 std::vector<bool> outlined(const Memory& memory, const std::string& task, const Patches& patches,
@@ -105,10 +112,10 @@ float usual_beside(const std::vector<bool>& inside, const PatchGrid& grid,
   const std::size_t side =
       grid.tile != 0 ? grid.tile * grid.columns / grid.width : std::min(grid.rows, grid.columns);
   const std::size_t apart = std::max<std::size_t>(1, side / 24);
-  std::vector<bool> near(inside.size());
+  std::vector<bool> near(grid.columns * grid.rows);
   for (std::size_t i = 0; i < inside.size(); ++i) {
     if (!inside[i]) continue;
-    const std::size_t r = i / grid.columns, c = i % grid.columns;
+    const std::size_t r = grid.place(i) / grid.columns, c = grid.place(i) % grid.columns;
     for (std::size_t y = r - std::min(r, apart); y <= std::min(grid.rows - 1, r + apart); ++y) {
       for (std::size_t x = c - std::min(c, apart); x <= std::min(grid.columns - 1, c + apart);
            ++x) {
@@ -117,8 +124,8 @@ float usual_beside(const std::vector<bool>& inside, const PatchGrid& grid,
     }
   }
   std::vector<float> beside;
-  for (std::size_t i = 0; i < near.size(); ++i) {
-    if (!near[i]) beside.push_back(distances[i]);
+  for (std::size_t i = 0; i < inside.size(); ++i) {
+    if (!near[grid.place(i)]) beside.push_back(distances[i]);
   }
   if (kLeastBeside * beside.size() < inside.size()) {
     throw Error(
@@ -134,14 +141,16 @@ float usual_beside(const std::vector<bool>& inside, const PatchGrid& grid,
 }  // namespace
 
 std::vector<float> cell_values(std::span<const float> distances, const PatchGrid& grid) {
-  std::vector<float> values(distances.size());
+  std::vector<float> of_places(grid.columns * grid.rows);
   map_rows(distances, grid, [&](std::size_t y, std::span<const float> row) {
-    float* const cells = values.data() + y * grid.rows / grid.height * grid.columns;
+    float* const cells = of_places.data() + y * grid.rows / grid.height * grid.columns;
     for (std::size_t x = 0; x < row.size(); ++x) {
       float& value = cells[x * grid.columns / row.size()];
       value = std::max(value, row[x]);
     }
   });
+  std::vector<float> values;
+  for (std::size_t i = 0; i < grid.patches(); ++i) values.push_back(of_places[grid.place(i)]);
   return values;
 }
 
@@ -156,8 +165,8 @@ std::vector<std::uint32_t> defect_patches(const Memory& memory, const std::strin
                                        : outlined(memory, task, patches, distances, mark, compute);
   if (std::find(inside.begin(), inside.end(), true) == inside.end()) {
     throw Error(Error::Kind::kInput,
-                by_hand ? "what is marked lies outside of what the network sees of the image; mark "
-                          "the defect"
+                by_hand ? "what is marked lies outside of what is looked at of the image; mark the "
+                          "defect"
                         : "nothing is outlined in it; mark where the defect is");
   }
   const float usual = usual_beside(inside, patches.grid(), distances);

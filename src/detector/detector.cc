@@ -395,6 +395,7 @@ LearnReport Detector::learn_images(const ImageList& images, const LearnOptions& 
       throw Error(Error::Kind::kUsage, "a task needs a name; give it one, such as bottle");
     }
     memory.check_task(options.task);  // before the images are looked at, which may take long
+    if (options.region) memory.check_region(options.task, options.region);
     if (ranks != nullptr && options.online) {
       throw Error(Error::Kind::kUsage,
                   "online, one image is learned after the other, which several processes cannot "
@@ -411,6 +412,7 @@ LearnReport Detector::learn_images(const ImageList& images, const LearnOptions& 
   how.task = options.task;
   how.p = options.p != 0 ? options.p : options.online ? kOnlineRatio : kBatchRatio;
   how.time = utc_time();
+  how.region = options.region ? options.region : memory.region_of(options.task);
 
   TrainingSetBuilder set(memory.dimension(), limit / 2);
   Clock::time_point start = Clock::now();
@@ -446,7 +448,7 @@ LearnReport Detector::learn_images(const ImageList& images, const LearnOptions& 
   const auto extract = [&](std::size_t first, std::size_t count) {
     start = Clock::now();
     extract_images(state_->extractor, images, first, count, kept != nullptr, compute, extracting,
-                   take);
+                   take, how.region);
     report.extract_seconds += seconds_since(start);
     start = Clock::now();
   };
@@ -528,7 +530,9 @@ LearnReport Detector::learn_images(const ImageList& images, const LearnOptions& 
 }
 
 void Detector::learn_online(const Image& image, const LearnOptions& options, Compute& compute) {
-  const Patches patches = state_->extractor.extract(image, compute);
+  if (options.region) state_->memory.check_region(options.task, options.region);
+  const Patches patches = state_->extractor.extract(
+      image, compute, options.region ? options.region : state_->memory.region_of(options.task));
   LearnHow how;
   how.task = options.task;
   how.p = options.p != 0 ? options.p : kOnlineRatio;
@@ -553,8 +557,9 @@ void Detector::learn_defect(const Image& image, const DefectMark& mark, const st
     kept->append(encode_png(image));
     kept->append(mask_bytes(mark));
   }
-  contcore::learn_defect(state_->memory, task, state_->extractor.extract(image, compute), mark,
-                         compute);
+  const SharedRegion region = state_->memory.region_of(task);
+  contcore::learn_defect(state_->memory, task, state_->extractor.extract(image, compute, region),
+                         mark, compute);
   Lesson lesson;
   lesson.task = task;
   lesson.time = utc_time();
@@ -609,7 +614,7 @@ LearnReport Detector::learn_defects(const std::vector<std::string>& files,
     report.skipped.push_back({files[i], reason});
   };
   extract_images(state_->extractor, ImageFiles(files), 0, files.size(), kept != nullptr, compute,
-                 options.progress, take);
+                 options.progress, take, memory.region_of(options.task));
   state_->extractor.release();
   report.extract_seconds = seconds_since(start);
   if (report.learned == 0) {
@@ -630,8 +635,10 @@ LearnReport Detector::learn_defects(const std::vector<std::string>& files,
 
 Inspection Detector::inspect(const Image& image, const InspectOptions& options,
                              Compute& compute) const {
-  return contcore::inspect(state_->memory, state_->extractor.extract(image, compute), options,
-                           compute);
+  const Memory& memory = state_->memory;
+  const auto regions = regions_to_see(memory, options.task);
+  const Patches patches = best_view(memory, views_of(state_->extractor, image, regions, compute));
+  return contcore::inspect(memory, patches, options, compute);
 }
 
 void Detector::inspect(const std::vector<std::string>& files, const InspectOptions& options,

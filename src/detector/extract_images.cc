@@ -15,11 +15,12 @@ namespace contcore {
 namespace {
 
 Extracted extract_image(const Extractor& extractor, const ImageList& images, std::size_t i,
-                        bool keep_bytes, Compute& compute) {
+                        bool keep_bytes, const SharedRegion& region, Compute& compute) {
   Extracted result;
   try {
     const Image image = keep_bytes ? images.load(i, result.bytes) : images.load(i);
-    result.patches = about_image(images.name(i), [&] { return extractor.extract(image, compute); });
+    result.patches =
+        about_image(images.name(i), [&] { return extractor.extract(image, compute, region); });
     result.look = look_at(image);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kInput) throw;
@@ -59,11 +60,12 @@ Image ImagesInMemory::load(std::size_t i, std::vector<std::uint8_t>& bytes) cons
 
 void extract_images(const Extractor& extractor, const ImageList& images, std::size_t first,
                     std::size_t n, bool keep_bytes, Compute& compute, const Progress& progress,
-                    const std::function<void(std::size_t, Extracted&)>& use) {
+                    const std::function<void(std::size_t, Extracted&)>& use,
+                    const SharedRegion& region) {
   if (extractor.geometry().tile != 0) {
     for (std::size_t i = first; i < first + n; ++i) {
       report(progress, part_done(i, images.count()));
-      Extracted image = extract_image(extractor, images, i, keep_bytes, compute);
+      Extracted image = extract_image(extractor, images, i, keep_bytes, region, compute);
       use(i, image);
     }
     return;
@@ -78,7 +80,7 @@ void extract_images(const Extractor& extractor, const ImageList& images, std::si
             !progress(static_cast<double>(done) / static_cast<double>(images.count()))) {
           throw Error(Error::Kind::kCancelled, "stopped");
         }
-        return extract_image(extractor, images, first + i, keep_bytes, alone[worker]);
+        return extract_image(extractor, images, first + i, keep_bytes, region, alone[worker]);
       },
       [&](std::size_t i, Extracted& image) {
         use(first + i, image);

@@ -84,9 +84,11 @@ inline constexpr std::size_t kMostImagesAhead = 32;
 
 /// Calls use(i, extracted) for images [first, first + n) in order; they are extracted in parallel,
 /// but those in tiles one after the other, each by all threads: such an image takes much memory.
-/// An image that cannot be read is for `use` to deal with. Throws Error (kCancelled).
+/// An image that cannot be read, or not be seen through the region, is for `use` to deal with.
+/// Throws Error (kCancelled).
 void extract_images(const Extractor& extractor, const ImageList& images, std::size_t first,
                     std::size_t n, bool keep_bytes, Compute& compute, const Progress& progress,
-                    const std::function<void(std::size_t, Extracted&)>& use);
+                    const std::function<void(std::size_t, Extracted&)>& use,
+                    const SharedRegion& region = {});
 
 }  // namespace contcore

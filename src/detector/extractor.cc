@@ -14,11 +14,13 @@
 #include <utility>
 
 #include "backbone/fetch.h"
+#include "base/rows.h"
 #include "contcore/error.h"
 #include "contcore/score.h"
 #include "detector/eight_bit.h"
 #include "detector/tiling.h"
 #include "device/or_processor.h"
+#include "image/region_mask.h"
 
 namespace contcore {
 namespace {
@@ -166,6 +168,7 @@ struct Extractor::State {
   }
 
   Patches extract(const Image& image, Compute& compute);
+  Patches extract_inside(const Image& image, const SharedRegion& region, Compute& compute);
   Patches extract_at_once(const Image& image, Compute& compute);
   Vectors see(const NetworkInput& input, Compute& compute, std::size_t* columns = nullptr);
 
@@ -339,8 +342,34 @@ Patches Extractor::State::extract(const Image& image, Compute& compute) {
                           compute);
 }
 
-Patches Extractor::extract(const Image& image, Compute& compute) const {
-  return or_processor(compute, [&](Compute& with) { return state_->extract(image, with); });
+// The network sees the whole image, as it does without a region; what is kept is what is inside.
+Patches Extractor::State::extract_inside(const Image& image, const SharedRegion& region,
+                                         Compute& compute) {
+  if (!fits_region(*region, image.width, image.height)) {
+    throw Error(Error::Kind::kInput,
+                fmt::format("the image has {} × {} pixels, and the region of interest is of images "
+                            "of {} × {} or of the same shape",
+                            image.width, image.height, region->width, region->height));
+  }
+  const RegionRows rows = region_rows(*region, image.width, image.height);
+  Patches all = extract(painted_outside(image, rows), compute);
+  auto inside = std::make_shared<GridRegion>();
+  inside->region = region;
+  inside->places = places_touched(rows, all.input, all.grid_width, all.grid_height);
+  if (inside->places.empty()) {
+    throw Error(Error::Kind::kInput,
+                "the region of interest lies outside of what the network sees of the image; draw "
+                "another, or learn without a crop");
+  }
+  all.vectors = gather(all.vectors.view(), inside->places);
+  all.inside = std::move(inside);
+  return all;
+}
+
+Patches Extractor::extract(const Image& image, Compute& compute, const SharedRegion& region) const {
+  return or_processor(compute, [&](Compute& with) {
+    return region ? state_->extract_inside(image, region, with) : state_->extract(image, with);
+  });
 }
 
 Patches Patches::copy() const {
@@ -350,6 +379,7 @@ Patches Patches::copy() const {
   same.grid_width = grid_width;
   same.grid_height = grid_height;
   same.input = input;
+  same.inside = inside;
   same.image_width = image_width;
   same.image_height = image_height;
   return same;

@@ -21,7 +21,13 @@ TrainingSetBuilder::TrainingSetBuilder(std::size_t dimension, std::size_t memory
 
 void TrainingSetBuilder::add(const Patches& patches) {
   features_.append(patches.vectors.view());
-  images_.push_back({features_.rows(), patches.grid()});
+  PatchGrid grid = patches.grid();
+  // Images of a size have the same places, which are kept once.
+  if (grid.inside && !images_.empty() && images_.back().grid.inside &&
+      images_.back().grid.inside->places == grid.inside->places) {
+    grid.inside = images_.back().grid.inside;
+  }
+  images_.push_back({features_.rows(), std::move(grid)});
 }
 
 TrainingSet::TrainingSet(VectorView part, std::span<const TrainingImage> of, Ranks& with)
@@ -49,6 +55,7 @@ Patches TrainingSetBuilder::patches(std::size_t i) {
   patches.input.width = grid.width;
   patches.input.height = grid.height;
   patches.input.tile = grid.tile;
+  patches.inside = grid.inside;
   return patches;
 }
 
@@ -57,7 +64,10 @@ FoldScores score_task(const Memory& memory, const TrainingSet& set, LearnHow how
   how.images = set.count;
   VectorView all = set.features.here;
   all.rows = set.features.rows;  // they are counted here, not looked at
-  do_on_all(set.ranks(), [&] { memory.check_learn(all, how); });  // before the folds take long
+  do_on_all(set.ranks(), [&] {   // before the folds take long
+    memory.check_region(how.task, how.region);
+    memory.check_learn(all, how);
+  });
   return fold_scores(memory, set, how, compute);
 }
 
@@ -99,10 +109,12 @@ void learn_scored_task(Memory& memory, const TrainingSet& set, const FoldScores&
 void learn_next(Memory& memory, const Patches& patches, const LearnHow& how, bool calibrates,
                 Compute& compute) {
   const VectorView vectors = patches.vectors.view();
+  memory.check_region(how.task, patches.grid().region());
   memory.check_learn(vectors, how);
   memory.check_image(how.task, vectors);  // what is learned can be calibrated with
   std::vector<ImageScores> scores;
   LearnHow scored = how;
+  scored.region = patches.grid().region();
   const std::uint64_t hash = hash_of(vectors);
   if (calibrates && memory.is_new(how.task, hash)) {
     scored.before = [&](std::span<const float> distances) {

@@ -84,7 +84,8 @@ class TrainingSetBuilder {
 
 struct FoldScores;
 
-/// Learns a whole task, and calibrates it by folds. `how.images` is the set's.
+/// Learns a whole task, and calibrates it by folds. `how.images` is the set's; `how.region` is what
+/// its images were seen through, and the task's, where that is known.
 void learn_task(Memory& memory, const TrainingSet& set, LearnHow how, Compute& compute);
 
 /// The same in two steps, for whoever looks at the scores before anything is learned. Throws what
@@ -94,7 +95,7 @@ void learn_scored_task(Memory& memory, const TrainingSet& set, const FoldScores&
                        LearnHow how, Compute& compute);
 
 /// Learns the next image of a stream; what it scores before that calibrates the task, unless it is
-/// not to.
+/// not to. Throws Error (kInput) also where it was not seen through the task's region.
 void learn_next(Memory& memory, const Patches& patches, const LearnHow& how, bool calibrates,
                 Compute& compute);
 

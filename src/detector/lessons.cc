@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -169,6 +170,29 @@ void take_lesson(Memory& memory, const Lesson& lesson, const Patches& patches, C
   learn_next(memory, patches, how, lesson.calibrates, compute);
 }
 
+namespace {
+
+// What the image of each record is to be seen through: it is extracted before those in front of it
+// are taken, which may give its task another name. None of them gives a task a region.
+std::vector<SharedRegion> regions_of_records(const Memory& memory,
+                                             const std::vector<std::string>& records,
+                                             const std::string& path) {
+  std::map<std::string, SharedRegion> regions;
+  for (const TaskRecord& task : memory.tasks()) regions[task.name] = task.region;
+  std::vector<SharedRegion> result;
+  for (const std::string& record : records) {
+    const Lesson lesson = read_lesson(record, path);
+    const auto known = regions.find(lesson.task);
+    result.push_back(known == regions.end() ? nullptr : known->second);
+    if (lesson.has_image() && !lesson.defect) regions.try_emplace(lesson.task);
+    if (lesson.rename_to.empty() || known == regions.end()) continue;
+    if (regions.try_emplace(lesson.rename_to, result.back()).second) regions.erase(lesson.task);
+  }
+  return result;
+}
+
+}  // namespace
+
 Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<std::string>& records,
                 const std::string& path, Compute& compute) {
   struct Read {
@@ -176,6 +200,7 @@ Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<st
     Patches patches;  // none of a threshold
   };
   Replayed result;
+  const std::vector<SharedRegion> regions = regions_of_records(memory, records, path);
   OneEach each(compute);
   // They are taken while the crew is at work on the next ones.
   Compute alone(1, compute.device());
@@ -187,7 +212,7 @@ Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<st
         const auto* bytes = reinterpret_cast<const std::uint8_t*>(made.lesson.image.data());
         try {
           const Image image = decode_image({bytes, made.lesson.image.size()}, path);
-          made.patches = extractor.extract(image, each[worker]);
+          made.patches = extractor.extract(image, each[worker], regions[i]);
         } catch (const Error& error) {
           // It could be read when it came, or it would not be here.
           throw Error(

@@ -54,8 +54,8 @@ Lesson read_lesson(std::string_view record, const std::string& path);
 /// Throws Error (kInput, kUsage) for a lesson that the memory would not take.
 void check_lesson(const Memory& memory, const Lesson& lesson);
 
-/// Makes a lesson part of the memory; `patches` are its image's. The same lessons in the same order
-/// make the same memory.
+/// Makes a lesson part of the memory; `patches` are its image's, seen through its task's region.
+/// The same lessons in the same order make the same memory.
 void take_lesson(Memory& memory, const Lesson& lesson, const Patches& patches, Compute& compute);
 
 /// Takes up records. One that could not be learned when it came either was not acknowledged, and is

@@ -205,8 +205,8 @@ LearnHow how_of(const Lesson& lesson, double usual) {
 
 // Calls use(image's bytes, patches) for the images of a lesson, in their order.
 template <typename Use>
-void each_image(const std::string& file, const Extractor& extractor, Compute& compute,
-                const Use& use) {
+void each_image(const std::string& file, const Extractor& extractor, const SharedRegion& region,
+                Compute& compute, const Use& use) {
   LessonImagesReader reader(file);
   OneEach alone(compute);
   for (bool more = true; more;) {
@@ -219,7 +219,7 @@ void each_image(const std::string& file, const Extractor& extractor, Compute& co
     }
     std::vector<Patches> patches(images.size());
     compute.threads().run(images.size(), [&](std::size_t i, std::size_t worker) {
-      patches[i] = extractor.extract(decode_image(images[i], file), alone[worker]);
+      patches[i] = extractor.extract(decode_image(images[i], file), alone[worker], region);
     });
     for (const Patches& of_image : patches) use(of_image);
   }
@@ -237,7 +237,7 @@ void take_or_pass_over(Memory& memory, const Lesson& lesson, const Patches& patc
 
 // Images of defects, each with its mask behind it.
 void take_with_masks(Memory& memory, Lesson lesson, const std::string& file,
-                     const Extractor& extractor, Compute& compute) {
+                     const Extractor& extractor, const SharedRegion& region, Compute& compute) {
   LessonImagesReader reader(file);
   while (const auto image = reader.next()) {
     const auto bytes = reader.next();
@@ -245,28 +245,31 @@ void take_with_masks(Memory& memory, Lesson lesson, const std::string& file,
     Image mask;
     if (!bytes->empty()) mask = decode_image(*bytes, file);
     lesson.defect->mask = bytes->empty() ? nullptr : &mask;
-    const Patches patches = extractor.extract(decode_image(*image, file), compute);
+    const Patches patches = extractor.extract(decode_image(*image, file), compute, region);
     take_or_pass_over(memory, lesson, patches, compute);
   }
 }
 
+// `region` is the task's, whatever is left of its lessons.
 void take_again(Memory& memory, const History& history, const LessonEntry& entry,
-                const Extractor& extractor, Compute& compute) {
+                const SharedRegion& region, const Extractor& extractor, Compute& compute) {
   const std::string file = history.images_of(entry.id);
   const std::string record = entry.head + "\n";
   const Lesson lesson = read_lesson(record, file);
   if (!lesson.has_image()) return take_lesson(memory, lesson, {}, compute);
   if (lesson.has_masks && lesson.defect) {
-    return take_with_masks(memory, lesson, file, extractor, compute);
+    return take_with_masks(memory, lesson, file, extractor, region, compute);
   }
   if (!lesson.batch) {
-    return each_image(file, extractor, compute, [&](const Patches& patches) {
+    return each_image(file, extractor, region, compute, [&](const Patches& patches) {
       take_or_pass_over(memory, lesson, patches, compute);
     });
   }
   TrainingSetBuilder set(memory.dimension(), kFeaturesInMemory);
-  each_image(file, extractor, compute, [&](const Patches& patches) { set.add(patches); });
-  learn_task(memory, set.view(), how_of(lesson, kBatchRatio), compute);
+  each_image(file, extractor, region, compute, [&](const Patches& patches) { set.add(patches); });
+  LearnHow how = how_of(lesson, kBatchRatio);
+  how.region = region;
+  learn_task(memory, set.view(), how, compute);
 }
 
 void check_version(const Memory& version, const Memory& memory, const std::string& path) {
@@ -310,6 +313,8 @@ Taught carry_out(const Forgetting& plan, const History& history, const Memory& m
   }
   Taught made = plan.from ? open_file(history, *plan.from, memory) : Taught{memory.fresh(), {}};
   const std::vector<LessonId> again = plan.wanted.after(made.lessons.last()).ids();
+  LessonSet now = plan.wanted;  // what the memory has, and its tasks are named by
+  now.add(plan.lessons);
   std::uint64_t images = 0;
   for (const LessonId id : again) images += history.find(id)->images + 1;
   std::uint64_t done = 0;
@@ -322,7 +327,8 @@ Taught carry_out(const Forgetting& plan, const History& history, const Memory& m
     // What concerns a task that is not there any more.
     if (entry.kind == "defect" && !made.memory.find_task(entry.task)) continue;
     try {
-      take_again(made.memory, history, entry, extractor, compute);
+      const SharedRegion region = memory.region_of(history.name_now(entry, now));
+      take_again(made.memory, history, entry, region, extractor, compute);
       made.lessons.add(id);
     } catch (const Error& error) {
       const Error::Kind kind = error.kind();

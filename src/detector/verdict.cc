@@ -13,6 +13,7 @@
 #include "detector/heat_scale.h"
 #include "detector/judging.h"
 #include "detector/reason.h"
+#include "image/region_mask.h"
 
 namespace contcore {
 namespace {
@@ -23,6 +24,14 @@ std::size_t task_named(const Memory& memory, const std::string& name) {
   for (const TaskRecord& task : memory.tasks()) known += (known.empty() ? "" : ", ") + task.name;
   throw Error(Error::Kind::kUsage,
               fmt::format("there is no task '{}' in this memory; it knows {}", name, known));
+}
+
+void check_seen_through(const Memory& memory, std::size_t task, const SharedRegion& region) {
+  if (same_region(memory.tasks()[task].region, region)) return;
+  throw Error(Error::Kind::kUsage,
+              fmt::format("the image was not seen through the region of interest of task '{}'; "
+                          "extract its patches with that",
+                          memory.tasks()[task].name));
 }
 
 // Found in the map as the backbone saw it: as many work whatever the image's size is.
@@ -73,8 +82,9 @@ bool is_stranger(const Memory& memory, std::size_t task, VectorView patches, dou
 }
 
 // The product that an image is of which is a stranger to the one that was named.
-std::optional<std::size_t> resembled(const Memory& memory, VectorView patches, double rate) {
-  const auto task = memory.recognise(patches);
+std::optional<std::size_t> resembled(const Memory& memory, VectorView patches,
+                                     const SharedRegion& region, double rate) {
+  const auto task = memory.recognise(patches, region);
   if (!task || is_stranger(memory, *task, patches, rate, 0)) return std::nullopt;
   return task;
 }
@@ -87,7 +97,10 @@ Inspection judge_patches(const Memory& memory, VectorView patches, const PatchGr
                          std::span<float> distances, const InspectOptions& options,
                          Compute& compute) {
   Inspection seen;
-  seen.task = options.task.empty() ? memory.recognise(patches) : task_named(memory, options.task);
+  const SharedRegion region = grid.region();
+  seen.task =
+      options.task.empty() ? memory.recognise(patches, region) : task_named(memory, options.task);
+  if (seen.task) check_seen_through(memory, *seen.task, region);
   if (seen.task) memory.raise(*seen.task, patches, distances, compute);
   seen.score = image_score(distances, grid, score_of(memory.source));
   if (seen.task) seen.threshold = memory.threshold(*seen.task, options.false_alarms);
@@ -95,7 +108,7 @@ Inspection judge_patches(const Memory& memory, VectorView patches, const PatchGr
   seen.stranger = seen.task && is_stranger(memory, *seen.task, patches, options.strangers, moved);
   seen.unknown = seen.stranger && options.task.empty();
   if (seen.stranger && !seen.unknown) {
-    seen.resembles = resembled(memory, patches, options.strangers);
+    seen.resembles = resembled(memory, patches, region, options.strangers);
   }
   seen.rejected = is_far(seen) || seen.stranger;
   return seen;
@@ -117,6 +130,10 @@ Inspection inspect(const Memory& memory, const Patches& patches, const InspectOp
   if (!options.map) return seen;
   seen.map = to_original(anomaly_map(distances, patches.grid()), patches.input, patches.image_width,
                          patches.image_height);
+  if (patches.inside) {
+    clear_outside(seen.map,
+                  region_rows(*patches.inside->region, patches.image_width, patches.image_height));
+  }
   const auto peak = std::max_element(seen.map.values.begin(), seen.map.values.end());
   const auto at = static_cast<std::size_t>(peak - seen.map.values.begin());
   seen.peak_x = at % seen.map.width;

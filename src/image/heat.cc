@@ -116,8 +116,9 @@ struct Sides {
   Spread across;
 };
 
-const Sides& sides_of(const PatchGrid& grid) {
+const Sides& sides_of(PatchGrid grid) {
   thread_local Sides last;
+  grid.inside = nullptr;  // they are the same
   if (last.grid == grid) return last;
   // What is smoothed is as wide in patches whether an image is one view or many.
   const double short_side =
@@ -130,19 +131,72 @@ const Sides& sides_of(const PatchGrid& grid) {
   return last;
 }
 
+void check_patches(std::span<const float> patches, const PatchGrid& grid) {
+  if (!patches.empty() && patches.size() == grid.patches()) return;
+  throw Error(Error::Kind::kInternal,
+              fmt::format("{} distances for {} of {} × {} patches", patches.size(), grid.patches(),
+                          grid.columns, grid.rows));
+}
+
+// Of each place; empty: all are.
+std::vector<bool> places_inside(const PatchGrid& grid) {
+  if (!grid.inside) return {};
+  std::vector<bool> is_inside(grid.columns * grid.rows);
+  for (const std::uint32_t place : grid.inside->places) is_inside[place] = true;
+  return is_inside;
+}
+
+// Outside of a region the distances go on as they are at its edge, as beyond the edge of an image:
+// so a defect there scores as it does elsewhere. Each place has the value of one that is nearest,
+// counted in steps to neighbours.
+std::vector<float> spread_outside(std::span<const float> patches, const PatchGrid& grid) {
+  check_patches(patches, grid);
+  if (!grid.inside) return {patches.begin(), patches.end()};
+  std::vector<float> cells = on_grid(patches, grid);
+  std::vector<bool> is_known = places_inside(grid);
+  std::vector<std::uint32_t> reached = grid.inside->places;
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    const std::size_t at = reached[i], r = at / grid.columns, c = at % grid.columns;
+    const auto reach = [&](bool there, std::size_t place) {
+      if (!there || is_known[place]) return;
+      is_known[place] = true;
+      cells[place] = cells[at];
+      reached.push_back(static_cast<std::uint32_t>(place));
+    };
+    reach(r > 0, at - grid.columns);
+    reach(c > 0, at - 1);
+    reach(c + 1 < grid.columns, at + 1);
+    reach(r + 1 < grid.rows, at + grid.columns);
+  }
+  return cells;
+}
+
+// Row y of the map is 0 where its cells are outside. Returns the largest value that is left.
+float clear_row(const PatchGrid& grid, const std::vector<bool>& is_inside, std::size_t y,
+                float* row) {
+  const std::size_t first = y * grid.rows / grid.height * grid.columns;
+  float largest = 0;
+  for (std::size_t x = 0; x < grid.width; ++x) {
+    if (!is_inside[first + x * grid.columns / grid.width]) row[x] = 0;
+    largest = std::max(largest, row[x]);
+  }
+  return largest;
+}
+
 // Makes the map row by row: row_at(y) is room for a row, made(y) is told when it is made. Returns
 // the largest value.
 template <typename RowAt, typename Made>
 float make_map(std::span<const float> patches, const PatchGrid& grid, const RowAt& row_at,
                const Made& made) {
-  check_map({grid.columns, grid.rows, {patches.begin(), patches.end()}});
+  const std::vector<float> cells = spread_outside(patches, grid);
+  check_map({grid.columns, grid.rows, cells});
   if (grid.width == 0 || grid.height == 0) {
     throw Error(Error::Kind::kInternal,
                 fmt::format("a map of {} × {} pixels", grid.width, grid.height));
   }
   const auto& [same, down, across] = sides_of(grid);
   // Across first, on the grid's columns laid as rows: so both ways whole rows are mixed.
-  const std::vector<float> columns = transposed(patches, grid.rows, grid.columns);
+  const std::vector<float> columns = transposed(cells, grid.rows, grid.columns);
   std::vector<float> wide(grid.width * grid.rows);
   for (std::size_t x = 0; x < grid.width; ++x) {
     image_kernels::mix_rows(columns.data() + across.first[x] * grid.rows, grid.rows,
@@ -150,12 +204,13 @@ float make_map(std::span<const float> patches, const PatchGrid& grid, const RowA
                             wide.data() + x * grid.rows);
   }
   const std::vector<float> rows = transposed(wide, grid.width, grid.rows);
+  const std::vector<bool> is_inside = places_inside(grid);
   float largest = -std::numeric_limits<float>::infinity();
   for (std::size_t y = 0; y < grid.height; ++y) {
     const float most = image_kernels::mix_rows(rows.data() + down.first[y] * grid.width, grid.width,
                                                down.weights.data() + y * down.terms, down.terms,
                                                grid.width, row_at(y));
-    largest = std::max(largest, most);
+    largest = std::max(largest, grid.inside ? clear_row(grid, is_inside, y, row_at(y)) : most);
     made(y);
   }
   return largest;
@@ -197,12 +252,17 @@ Score score_of(const std::map<std::string, std::string>& source) {
                           found->second));
 }
 
+std::vector<float> on_grid(std::span<const float> patches, const PatchGrid& grid) {
+  check_patches(patches, grid);
+  if (!grid.inside) return {patches.begin(), patches.end()};
+  std::vector<float> cells(grid.columns * grid.rows, 0.0F);
+  for (std::size_t i = 0; i < patches.size(); ++i) cells[grid.inside->places[i]] = patches[i];
+  return cells;
+}
+
 float image_score(std::span<const float> distances, const PatchGrid& grid, Score score) {
   if (score == Score::kPatch) {
-    if (distances.empty() || distances.size() != grid.columns * grid.rows) {
-      throw Error(Error::Kind::kInternal, fmt::format("{} distances for {} × {} patches",
-                                                      distances.size(), grid.columns, grid.rows));
-    }
+    check_patches(distances, grid);
     return *std::max_element(distances.begin(), distances.end());
   }
   std::vector<float> row(grid.width);

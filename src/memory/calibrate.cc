@@ -292,12 +292,20 @@ void Memory::set_threshold(const std::string& task, const SetThreshold& set) {
   state_->contents->tasks[*known].set = set;
 }
 
-std::optional<std::size_t> Memory::recognise(VectorView patches) const {
+std::optional<std::size_t> Memory::recognise(VectorView patches, const SharedRegion& region) const {
+  const auto found = resemblance(patches, region);
+  return found ? std::optional(found->task) : std::nullopt;
+}
+
+std::optional<Memory::Recognised> Memory::resemblance(VectorView patches,
+                                                      const SharedRegion& region) const {
   if (patches.cols != dimension()) {
     throw Error(Error::Kind::kInput, fmt::format("the patches have {} dimensions, the memory {}",
                                                  patches.cols, dimension()));
   }
-  return state_->calibration.recognise(patches);
+  std::vector<bool> is_eligible;
+  for (const TaskRecord& task : tasks()) is_eligible.push_back(same_region(task.region, region));
+  return state_->calibration.recognise(patches, is_eligible);
 }
 
 std::optional<Strangeness> Memory::strangeness(std::size_t task, VectorView patches,

@@ -463,19 +463,20 @@ std::optional<Threshold> Calibration::threshold(std::size_t task, std::size_t ve
   return result;
 }
 
-std::optional<std::size_t> Calibration::recognise(VectorView patches) const {
+std::optional<Memory::Recognised> Calibration::recognise(
+    VectorView patches, const std::vector<bool>& is_eligible) const {
   if (patches.rows == 0) return std::nullopt;
   const std::vector<float> mean = mean_of_patches(patches);
-  std::optional<std::size_t> nearest;
-  float least = 0;
+  std::optional<Memory::Recognised> nearest;
   for (std::size_t t = 0; t < tasks.size(); ++t) {
+    if (!is_eligible.empty() && !is_eligible[t]) continue;
     for (const std::vector<float>& known : tasks[t].means) {
       const float distance = squared_distance(mean.data(), known.data(), mean.size());
-      if (nearest && distance >= least) continue;
-      nearest = t;
-      least = distance;
+      if (nearest && distance >= nearest->distance) continue;
+      nearest = {t, distance};
     }
   }
+  if (nearest) nearest->distance = std::sqrt(nearest->distance);
   return nearest;
 }
 

@@ -148,7 +148,9 @@ class Calibration {
 
   std::optional<Threshold> threshold(std::size_t task, std::size_t vectors,
                                      double false_alarms) const;
-  std::optional<std::size_t> recognise(VectorView patches) const;
+  /// Among the tasks for which `is_eligible`, all where it is empty.
+  std::optional<Memory::Recognised> recognise(VectorView patches,
+                                              const std::vector<bool>& is_eligible = {}) const;
   /// Of a mean patch, if there is one.
   std::optional<Strangeness> strangeness(std::size_t task, const std::vector<float>& mean,
                                          double rate) const;

@@ -76,6 +76,7 @@ void remember(TaskRecord& record, const LearnHow& how, std::size_t patches, std:
   if (std::isfinite(epsilon)) record.epsilon = std::max(record.epsilon, epsilon);
   record.epsilon_hat = std::max(record.epsilon_hat, epsilon_hat);
   record.learned = how.time.empty() ? utc_time() : how.time;
+  if (how.region) record.region = how.region;
 }
 
 float bound(double distance, std::size_t dimension) {

@@ -31,6 +31,10 @@
 // "journal" (memory/journal.h) where lessons came from one, and one entry "source.NAME" for all
 // that says where the features come from.
 //
+// "format" is "contcore memory 3" where a task has a region of interest, which versions that know
+// "contcore memory 2" alone would not look through: then "tasks" has its text
+// (contcore/region_of_interest.h).
+//
 // "contcore memory 1", which is read too, has of each of h held-out images calibration.means (F32
 // h × D), calibration.task, calibration.first and calibration.score (now), and patches to be scored
 // again: calibration.patches (F32 c × D) and calibration.image (I32 c). It has no
@@ -57,6 +61,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kFormat[] = "contcore memory 2";
+constexpr char kWithRegions[] = "contcore memory 3";
 constexpr char kFormer[] = "contcore memory 1";
 constexpr char kJournal[] = "journal";
 constexpr std::string_view kSource = "source.";
@@ -88,6 +93,7 @@ std::string tasks_text(const std::vector<TaskRecord>& tasks) {
     if (task.set.false_alarms) {
       list.back()["threshold"] = {{"false_alarms", *task.set.false_alarms}};
     }
+    if (task.region) list.back()["region"] = Json::parse(region_text(*task.region));
   }
   return list.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -107,6 +113,17 @@ SetThreshold read_threshold(const Json& entry) {
   return set;
 }
 
+SharedRegion read_task_region(const Json& entry) {
+  const auto found = entry.find("region");
+  if (found == entry.end()) return nullptr;
+  return std::make_shared<const RegionOfInterest>(parse_region(found->dump()));
+}
+
+bool has_regions(const std::vector<TaskRecord>& tasks) {
+  return std::any_of(tasks.begin(), tasks.end(),
+                     [](const TaskRecord& task) { return task.region != nullptr; });
+}
+
 std::vector<TaskRecord> read_tasks(const std::string& text) {
   std::vector<TaskRecord> tasks;
   for (const Json& entry : Json::parse(text)) {
@@ -120,6 +137,7 @@ std::vector<TaskRecord> read_tasks(const std::string& text) {
     task.covering = read_covering(entry);
     task.learned = entry.at("learned").get<std::string>();
     task.set = read_threshold(entry);
+    task.region = read_task_region(entry);
     tasks.push_back(std::move(task));
   }
   return tasks;
@@ -245,7 +263,8 @@ class Reader {
   explicit Reader(const std::string& path) : path_(path), file_(path, "a contcore memory") {
     const auto format = file_.metadata().find("format");
     if (format == file_.metadata().end() ||
-        (format->second != kFormat && format->second != kFormer)) {
+        (format->second != kFormat && format->second != kWithRegions &&
+         format->second != kFormer)) {
       throw Error(Error::Kind::kInput,
                   fmt::format("{}: this is not a contcore memory{}", path,
                               format == file_.metadata().end()
@@ -567,7 +586,7 @@ std::string Memory::save(const std::string& path, const std::string& journal,
   std::vector<std::uint8_t> byte_means;
   if (bytes) byte_means.assign(known.means.begin(), known.means.end());
   std::map<std::string, std::string> text;
-  text["format"] = kFormat;
+  text["format"] = has_regions(tasks()) ? kWithRegions : kFormat;
   text["capacity"] = fmt::format("{}", capacity());
   text["consolidate"] = consolidation().name();
   text["q"] = fmt::format("{}", consolidation().q);
@@ -670,6 +689,8 @@ Memory Memory::open(const std::string& path, Saved* saved) {
   try {
     contents.tasks = read_tasks(reader.text("tasks"));
   } catch (const Json::exception&) {
+    reader.wrong("tasks");
+  } catch (const Error&) {  // of a region
     reader.wrong("tasks");
   }
   for (const TaskRecord& task : contents.tasks) {

@@ -54,6 +54,7 @@ void add_record(TaskRecord& record, const TaskRecord& more) {
   record.epsilon = std::max(record.epsilon, more.epsilon);
   record.epsilon_hat = std::max(record.epsilon_hat, more.epsilon_hat);
   record.learned = std::max(record.learned, more.learned);
+  record.region = more.region;  // the same, where both have it
   if (!record.set.score && !record.set.false_alarms) record.set = more.set;
 }
 
@@ -130,6 +131,13 @@ void check_alike(const Memory& a, const Memory& b) {
   const std::string rules[] = {a.consolidation().name(), b.consolidation().name()};
   if (rules[0] != rules[1]) refuse_merge("rule to consolidate by", rules[0], rules[1]);
   check_sources(a.source, b.source);
+  for (const TaskRecord& task : b.tasks()) {
+    if (!a.find_task(task.name) || same_region(a.region_of(task.name), task.region)) continue;
+    throw Error(Error::Kind::kInput,
+                fmt::format("task '{}' has another region of interest in each of the memories, "
+                            "which cannot be merged; rename it in one of them",
+                            task.name));
+  }
 }
 
 }  // namespace
@@ -203,9 +211,28 @@ std::vector<std::uint32_t> Memory::State::slots_of_others(std::int32_t task) con
   return others;
 }
 
+SharedRegion Memory::region_of(const std::string& task) const {
+  const auto known = find_task(task);
+  return known ? tasks()[*known].region : nullptr;
+}
+
+void Memory::check_region(const std::string& task, const SharedRegion& region) const {
+  const auto known = find_task(task);
+  if (!known || same_region(tasks()[*known].region, region)) return;
+  throw Error(Error::Kind::kInput,
+              fmt::format("task '{}' was learned {}; forget the task and learn it again to change "
+                          "that, or learn these images as another task",
+                          task,
+                          tasks()[*known].region
+                              ? "with another region of interest, which goes for all its "
+                                "images"
+                              : "without a region of interest"));
+}
+
 void Memory::check_learn(VectorView features, const LearnHow& how) const {
   check(features, how, *this);
   check_task(how.task);
+  if (how.region) check_region(how.task, how.region);
 }
 
 void Memory::learn(VectorView features, const LearnHow& how, Compute& compute) {
@@ -221,6 +248,7 @@ void Memory::learn(VectorView features, const LearnHow& how, Compute& compute, R
   do_on_all(&ranks, [&] {
     check(all, how, *this);
     check_task(how.task);
+    if (how.region) check_region(how.task, how.region);
     or_processor(compute, [&](Compute& with) { state_->score_kept_patches(with); });
   });
   Compute processor(compute.threads().count());  // whatever failed on a GPU, failed on one rank

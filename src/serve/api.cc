@@ -20,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kJsonBytes = 16 << 10;
 constexpr std::size_t kForgetBytes = 1 << 20;  // many names
 constexpr std::size_t kListBytes = 256 << 10;  // of as many numbers as a job has images
+constexpr std::size_t kRegionBytes = 1 << 20;  // with a mask
 constexpr std::size_t kQueryQueue = 512;
 constexpr std::size_t kLearnerQueue = 64;
 // Learning stands back behind inspections: a tenth of a core's time while both cores are busy.
@@ -139,11 +140,12 @@ std::vector<Api::Route> Api::routes(std::size_t image) {
       {"GET", {v1, seen, any, "image"}, &Api::image, kQuery, look, 0},
       {"GET", {v1, seen, any, "map"}, &Api::map, kQuery, look, 0},
       {"GET", {v1, seen, any, "outline"}, &Api::outline, kQuery, look, 0},
+      {"GET", {v1, seen, any, "region"}, &Api::region, kQuery, look, 0},
       {"POST", {v1, seen, any, "feedback"}, &Api::feedback, kLearner, learn, kJsonBytes},
       {"GET", {v1, "stations"}, &Api::stations, kQuery, look, 0},
       {"PUT", {v1, "stations", any}, &Api::pin_station, kQuery, Role::kAdmin, kJsonBytes},
       {"POST", {v1, "tasks", any, "images"}, &Api::learn_image, kLearner, learn, image},
-      {"POST", {v1, "jobs"}, &Api::create_job, kQuery, learn, kJsonBytes},
+      {"POST", {v1, "jobs"}, &Api::create_job, kQuery, learn, kRegionBytes},
       {"POST", {v1, "jobs", any, "images"}, &Api::job_image, kInspector, learn, image},
       {"POST", {v1, "jobs", any, "review"}, &Api::review_job, kQuery, learn, kJsonBytes},
       {"POST", {v1, "jobs", any, "start"}, &Api::start_job, kQuery, learn, kListBytes},

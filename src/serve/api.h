@@ -97,6 +97,7 @@ class Api {
   HttpResponse image(const HttpRequest&, const Params&, Compute&);
   HttpResponse map(const HttpRequest&, const Params&, Compute&);
   HttpResponse outline(const HttpRequest&, const Params&, Compute&);
+  HttpResponse region(const HttpRequest&, const Params&, Compute&);
   HttpResponse feedback(const HttpRequest&, const Params&, Compute&);
   HttpResponse stations(const HttpRequest&, const Params&, Compute&);
   HttpResponse pin_station(const HttpRequest&, const Params&, Compute&);
@@ -114,7 +115,7 @@ class Api {
   HttpResponse restore(const HttpRequest&, const Params&, Compute&);
   HttpResponse rename_task(const HttpRequest&, const Params&, Compute&);
 
-  Patches extract(const Image& picture, Compute& compute) const;
+  Patches extract(const Image& picture, Compute& compute, const SharedRegion& region = {}) const;
   /// Its id is 0 when it could not be kept.
   StoredInspection inspect_image(std::string_view bytes, const std::string& task,
                                  const std::string& source, const std::string& station,
@@ -147,6 +148,8 @@ class Api {
     float level;
   };
   Layers layers(const StoredInspection& row);
+  std::shared_ptr<const GridRegion> inside_of(const StoredInspection& row, const StoredMap& kept,
+                                              const NetworkInput& input) const;
   TaskPromise promise_of(const std::string& task, const std::optional<Threshold>& threshold);
   nlohmann::json warnings(const Memory& memory);
   nlohmann::json task(const Memory& memory, std::size_t task, const TaskState& state);

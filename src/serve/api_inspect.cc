@@ -6,9 +6,11 @@
 #include <initializer_list>
 
 #include "base/file.h"
+#include "base/rows.h"
 #include "contcore/error.h"
 #include "detector/heat_scale.h"
 #include "image/pixels.h"
+#include "image/region_mask.h"
 #include "serve/api_common.h"
 #include "serve/clock.h"
 #include "serve/service.h"
@@ -45,9 +47,9 @@ std::string label(const HttpRequest& request, const char* name, std::size_t long
 
 }  // namespace
 
-Patches Api::extract(const Image& picture, Compute& compute) const {
+Patches Api::extract(const Image& picture, Compute& compute, const SharedRegion& region) const {
   try {
-    return live_.extractor().extract(picture, compute);
+    return live_.extractor().extract(picture, compute, region);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kInput) throw;
     throw Refusal{422, error.what()};
@@ -89,6 +91,7 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& a
   const Clock::time_point start = Clock::now();
   const std::string task = product_of(station, asked);
   const Image picture = decode(bytes);
+  std::vector<SharedRegion> regions;
   {
     const auto memory = live_.memory();
     if (memory->size() == 0) {
@@ -97,12 +100,21 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& a
     if (!task.empty() && !memory->find_task(task)) {
       throw Refusal{400, fmt::format("there is no task '{}'", task)};
     }
+    regions = regions_to_see(*memory, task);
   }
-  const Patches patches = extract(picture, compute);
+  std::vector<Patches> views;
+  try {
+    views = views_of(live_.extractor(), picture, regions, compute);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kInput) throw;
+    throw Refusal{422, error.what()};
+  }
+  Patches patches;
   StoredInspection row;
   std::vector<float> distances;
   {
     const auto memory = live_.memory();  // held for the search alone
+    patches = best_view(*memory, std::move(views));
     distances = memory->distances(patches.vectors.view(), compute);
     InspectOptions options;
     options.false_alarms = options_.false_alarms;
@@ -126,7 +138,7 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& a
   row.height = static_cast<std::uint32_t>(picture.height);
   row.latency_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   try {
-    row.id = store_.add(row, bytes, image_type(bytes), distances,
+    row.id = store_.add(row, bytes, image_type(bytes), on_grid(distances, patches.grid()),
                         static_cast<std::uint32_t>(patches.grid_width),
                         static_cast<std::uint32_t>(patches.grid_height));
     row.has_image = true;
@@ -288,6 +300,16 @@ HttpResponse Api::image(const HttpRequest& /*request*/, const Params& params,
 
 namespace {
 
+// Of the size in which layers are sent.
+Image small_picture_of(const StoredInspection& row) {
+  const double longer = std::max(row.width, row.height);
+  const double scale = std::min(1.0, static_cast<double>(kLayerSide) / longer);
+  const auto side = [&](std::uint32_t pixels) {
+    return std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(pixels) * scale));
+  };
+  return blank_image(side(row.width), side(row.height));
+}
+
 // The same in the pixels of a small picture. Of tiles there are as many pixels as such a picture
 // has use for, and not all of a large image's.
 void make_small(NetworkInput& input, const StoredMap& kept, const StoredInspection& row,
@@ -309,21 +331,32 @@ void make_small(NetworkInput& input, const StoredMap& kept, const StoredInspecti
 
 }  // namespace
 
+// As the inspection saw it, unless its task has gone or another has its name.
+std::shared_ptr<const GridRegion> Api::inside_of(const StoredInspection& row, const StoredMap& kept,
+                                                 const NetworkInput& input) const {
+  const SharedRegion region = live_.memory()->region_of(row.task);
+  if (!region || !fits_region(*region, row.width, row.height)) return nullptr;
+  auto inside = std::make_shared<GridRegion>();
+  inside->region = region;
+  inside->places = places_touched(region_rows(*region, row.width, row.height), input, kept.grid_w,
+                                  kept.grid_h);
+  return inside->places.empty() ? nullptr : inside;
+}
+
 Api::Layers Api::layers(const StoredInspection& row) {
   const auto kept = store_.map(row.id);
   if (!kept) throw Refusal{404, "its map is not kept any more"};
-  const double longer = std::max(row.width, row.height);
-  const double scale = std::min(1.0, static_cast<double>(kLayerSide) / longer);
-  const auto side = [&](std::uint32_t pixels) {
-    return std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(pixels) * scale));
-  };
-  const Image small = blank_image(side(row.width), side(row.height));
+  const Image small = small_picture_of(row);
   NetworkInput input = live_.extractor().input_of(row.width, row.height);
+  const auto inside = inside_of(row, *kept, input);
   make_small(input, *kept, row, small);
-  Layers result{to_original(anomaly_map(kept->patches, {kept->grid_w, kept->grid_h, input.width,
-                                                        input.height, input.tile}),
+  const PatchGrid grid{kept->grid_w, kept->grid_h, input.width, input.height, input.tile, inside};
+  Layers result{to_original(anomaly_map(inside ? choose(kept->patches, inside->places)
+                                               : kept->patches,
+                                        grid),
                             input, small.width, small.height),
                 0};
+  if (inside) clear_outside(result.map, region_rows(*inside->region, small.width, small.height));
   const float peak = *std::max_element(result.map.values.begin(), result.map.values.end());
   result.level = outline_level(score_of(live_.memory()->source), row.score, row.threshold, peak);
   return result;
@@ -351,6 +384,18 @@ HttpResponse Api::outline(const HttpRequest& /*request*/, const Params& params,
                           Compute& /*compute*/) {
   const Layers found = layers(stored(params));
   return png(outline_png(found.map, found.level));
+}
+
+// The region of interest that its task has, outlined.
+HttpResponse Api::region(const HttpRequest& /*request*/, const Params& params,
+                         Compute& /*compute*/) {
+  const StoredInspection row = stored(params);
+  const SharedRegion region = live_.memory()->region_of(row.task);
+  if (!region) throw Refusal{404, "its task has no region of interest"};
+  const Image small = small_picture_of(row);
+  Map map{small.width, small.height, std::vector<float>(small.width * small.height, 1.0F)};
+  clear_outside(map, region_rows(*region, small.width, small.height));
+  return png(outline_png(map, 0.5F));
 }
 
 }  // namespace contcore

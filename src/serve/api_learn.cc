@@ -41,6 +41,21 @@ std::shared_ptr<Job> job_of(Jobs& jobs, const std::string& id) {
   return job;
 }
 
+// Of a job: what it gives, or what the task has.
+SharedRegion region_of_job(const Json& body, const std::string& task, const Memory& memory) {
+  const auto found = body.find("region");
+  if (found == body.end() || found->is_null()) return memory.region_of(task);
+  try {
+    RegionOfInterest region = parse_region(found->dump());
+    check_region(region);
+    auto shared = std::make_shared<const RegionOfInterest>(std::move(region));
+    memory.check_region(task, shared);
+    return shared;
+  } catch (const Error& error) {
+    throw Refusal{400, error.what()};
+  }
+}
+
 // Of a feedback, in the pixels of the image.
 std::optional<DefectBox> region_of(const Json& body, const StoredInspection& row) {
   const auto found = body.find("region");
@@ -117,7 +132,7 @@ void Api::resume_learning(Compute& compute) {
 void Api::learn(const Lesson& lesson, Compute& compute, const std::function<void()>& before) {
   const Image picture = decode(lesson.image);
   // Alone: a crew that works in step would wait for whichever of it the inspections hold up.
-  const Patches patches = extract(picture, alone_);
+  const Patches patches = extract(picture, alone_, live_.memory()->region_of(lesson.task));
   take(lesson, patches, compute, before);
 }
 
@@ -328,7 +343,8 @@ HttpResponse Api::create_job(const HttpRequest& request, const Params& /*params*
   if (!body.contains("task") || !body["task"].is_string()) throw Refusal{400, "give a task"};
   const std::string task = body["task"].get<std::string>();
   const auto memory = live_.memory();
-  const auto job = jobs_.create(task_name(task, *memory), memory->dimension());
+  const SharedRegion region = region_of_job(body, task_name(task, *memory), *memory);
+  const auto job = jobs_.create(task, memory->dimension(), region);
   if (!job) {
     throw Refusal{503,
                   "too many jobs receive images already; one of them gives way when nothing "
@@ -353,7 +369,7 @@ HttpResponse Api::job_image(const HttpRequest& request, const Params& params, Co
     bytes = image_of(request);
     const Image picture = decode(bytes);
     image.look = look_at(picture);
-    patches = extract(picture, compute);
+    patches = extract(picture, compute, job->region());
   } catch (const Refusal& refused) {
     job->skip(image.name, refused.detail);
     throw;

@@ -198,6 +198,7 @@ Json Api::task(const Memory& memory, std::size_t t, const TaskState& state) {
           {"good_parts", good_parts_json(promise)},
           {"known_defects", known.images},
           {"known_defects_used", known.used},
+          {"region", task.region ? Json::parse(region_text(*task.region)) : Json(nullptr)},
           {"threshold", as_json(threshold)}};
 }
 

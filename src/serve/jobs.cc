@@ -32,10 +32,11 @@ std::size_t memory_for_jobs() {
 }
 
 Job::Job(std::uint64_t id, std::string task, std::size_t dimension,
-         std::shared_ptr<FeatureRoom> room, JobClock now)
+         std::shared_ptr<FeatureRoom> room, JobClock now, SharedRegion region)
     : now_(std::move(now)),
       dimension_(dimension),
       room_(std::move(room)),
+      region_(std::move(region)),
       set_(std::make_unique<TrainingSetBuilder>(dimension, kFeaturesInMemory, room_)),
       touched_(now_()) {
   state_.id = id;
@@ -186,6 +187,7 @@ void Job::review(const LiveMemory& live, Compute& compute) {
     LearnHow how;
     how.task = state().task;
     how.p = kBatchRatio;
+    how.region = region_;
     how.progress = follow();
     const auto memory = live.memory();
     const TrainingSet set = set_->view();
@@ -230,7 +232,8 @@ std::optional<std::string> Job::learn(LiveMemory& live, Compute& compute) {
   try {
     if (stop_) throw Error(Error::Kind::kCancelled, "stopped");
     leave_out();
-    live.learn_batch(set_->view(), state().task, compute, follow(), {who_, std::move(images_)});
+    live.learn_batch(set_->view(), state().task, compute, follow(),
+                     {who_, std::move(images_), region_});
     end("done", "");
   } catch (const Error& error) {
     const bool cancelled = error.kind() == Error::Kind::kCancelled;
@@ -280,10 +283,11 @@ bool Jobs::make_place() {
                                       limits_.gives_way.count()));
 }
 
-std::shared_ptr<Job> Jobs::create(const std::string& task, std::size_t dimension) {
+std::shared_ptr<Job> Jobs::create(const std::string& task, std::size_t dimension,
+                                  const SharedRegion& region) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (open() >= limits_.receiving && !make_place()) return nullptr;
-  jobs_.push_back(std::make_shared<Job>(next_++, task, dimension, room_, now_));
+  jobs_.push_back(std::make_shared<Job>(next_++, task, dimension, room_, now_, region));
   if (jobs_.size() > kMostJobs) {
     const auto oldest =
         std::find_if(jobs_.begin(), jobs_.end(), [](const auto& job) { return job->ended(); });

@@ -69,7 +69,10 @@ using JobClock = std::function<std::chrono::steady_clock::time_point()>;
 class Job {
  public:
   Job(std::uint64_t id, std::string task, std::size_t dimension, std::shared_ptr<FeatureRoom> room,
-      JobClock now);
+      JobClock now, SharedRegion region = {});
+
+  /// That its images are seen through.
+  const SharedRegion& region() const { return region_; }
 
   /// Who teaches it, and where its images are kept so that it can be taken back; none: they are
   /// not.
@@ -123,6 +126,7 @@ class Job {
   const JobClock now_;
   const std::size_t dimension_;
   const std::shared_ptr<FeatureRoom> room_;
+  const SharedRegion region_;
   mutable std::mutex mutex_;
   JobState state_;
   std::atomic<bool> stop_ = false;
@@ -141,7 +145,8 @@ class Jobs {
 
   /// Where there are as many as may receive, the one that has been untouched for longest gives way;
   /// nothing when none has been for long enough.
-  std::shared_ptr<Job> create(const std::string& task, std::size_t dimension);
+  std::shared_ptr<Job> create(const std::string& task, std::size_t dimension,
+                              const SharedRegion& region = {});
   /// From receiving to learning. kFull: too many wait already, and the job stays as it is.
   enum class Start { kStarted, kNothingToLearn, kFull };
   Start start(Job& job, const std::vector<std::size_t>& without = {});

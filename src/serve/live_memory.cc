@@ -151,6 +151,7 @@ void LiveMemory::learn_batch(const TrainingSet& set, const std::string& task, Co
   how.task = task;
   how.p = kBatchRatio;
   how.time = lesson.time;
+  how.region = batch.region;
   how.progress = progress;
   // On a copy: if it fails half way, nothing has happened.
   Taught next{back_->memory.copy(), lessons_};

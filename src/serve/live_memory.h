@@ -79,10 +79,11 @@ class LiveMemory {
   /// as Memory::learn, and Error (kInput) when it cannot be saved (also because another file has
   /// taken the memory's place, which is not overwritten): the memory is as before.
   /// For the list of lessons: who teaches it, and the images of the set as they came, if they are
-  /// kept.
+  /// kept. And what the set was seen through.
   struct Batch {
     std::string who;
     std::unique_ptr<LessonImagesWriter> images;
+    SharedRegion region;
   };
   void learn_batch(const TrainingSet& set, const std::string& task, Compute& compute,
                    const Progress& progress, Batch batch = {});

@@ -26,6 +26,7 @@ import attack
 import loud
 import serving
 from lessons_test import LessonsServiceTest
+from regions_test import RegionsServiceTest
 from serving import BOOK, SEEN, SIDE, SLOW, ServiceTest, chunk, multipart, picture, png, product, together
 
 KILLS = int(os.environ.get("CONTCORE_TEST_KILLS", "3" if SLOW else "8"))
@@ -2562,7 +2563,7 @@ class CoverageTest(unittest.TestCase):
 
 def load_tests(loader, _, __):
     classes = [DocumentTest, StoryTest, StationTest, AccessTest, HostileTest, CrowdTest, SnapshotTest, DurabilityTest, DiskTest,
-               LessonsServiceTest, WatchTest, ClientTest, SaidTest, CoverageTest]  # fmt: skip
+               LessonsServiceTest, RegionsServiceTest, WatchTest, ClientTest, SaidTest, CoverageTest]  # fmt: skip
     return unittest.TestSuite(loader.loadTestsFromTestCase(one) for one in classes)
 
 
