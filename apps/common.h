@@ -23,6 +23,9 @@ namespace contcore::app {
 /// Makes Ctrl-C ask for a stop instead of ending the process; a second one ends it.
 void catch_interrupts();
 
+/// The exit code of inspect --fail-on-defect when an image is not good.
+inline constexpr int kNotGood = 5;
+
 /// Whether Ctrl-C was pressed.
 bool stop_asked();
 

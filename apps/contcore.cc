@@ -204,11 +204,15 @@ int run(int argc, char** argv) {
       "  contcore learn line.ccm good/ --task bottle\n"
       "  contcore inspect line.ccm camera/ --heatmaps heatmaps/\n"
       "Help on a command: contcore help learn, contcore learn --help, man contcore\n"
-      "Exit codes: 0 done, 1 internal error, 2 usage, 3 bad input, 4 damaged file, 130 stopped\n");
+      "Exit codes: 0 done, 1 internal error, 2 usage, 3 bad input, 4 damaged file,\n"
+      "5 an image is not good (inspect --fail-on-defect), 130 stopped\n");
   try {
     app.parse(argc, argv);
     note_gpu();
     return 0;
+  } catch (const CLI::RuntimeError& end) {
+    note_gpu();
+    return end.get_exit_code();  // of work that is done
   } catch (const CLI::ParseError& error) {
     return report_parsing(app, error);
   }

@@ -36,7 +36,8 @@ constexpr char kFooter[] =
     "A line for each image: verdict, score, threshold, product, file. The product is recognised "
     "by\n"
     "its looks unless it is named with --task; then another product is a defect. What is no known\n"
-    "product is unknown. With --server a running contcore serve inspects; a\n"
+    "product is unknown. With --fail-on-defect the exit code is 5 when an image is anything but "
+    "good\n(3 when one could not be read). With --server a running contcore serve inspects; a\n"
     "token is taken from the environment's CONTCORE_TOKEN.\n";
 
 struct InspectCommand {
@@ -47,6 +48,7 @@ struct InspectCommand {
   std::string heatmaps;
   std::string maps;
   std::size_t use = 0;
+  bool fail_on_defect = false;
   InspectOptions options;
   CommonOptions common;
 };
@@ -132,7 +134,7 @@ struct Count {
   }
 };
 
-void finish(const Count& count, std::size_t files, double seconds) {
+void finish(const Count& count, std::size_t files, double seconds, bool fail_on_defect) {
   note(fmt::format(
       "{}: {} good, {} defect{}{}{}; {:.1f} ms an image", counted(files, "image"), count.good,
       count.defect, count.unknown != 0 ? fmt::format(", {} unknown", count.unknown) : "",
@@ -143,6 +145,7 @@ void finish(const Count& count, std::size_t files, double seconds) {
     throw Error(Error::Kind::kInput, fmt::format("{} of {} could not be inspected",
                                                  count.unreadable, counted(files, "image")));
   }
+  if (fail_on_defect && count.good != files) throw CLI::RuntimeError(kNotGood);
 }
 
 // ---- by a service ------------------------------------------------------------------------------
@@ -223,7 +226,7 @@ void run_remote(const InspectCommand& command) {
         fmt::format("{} not kept by the service: its disk is full or failing",
                     unkept == 1 ? "1 inspection was" : fmt::format("{} inspections were", unkept)));
   }
-  finish(count, files.size(), watch.seconds());
+  finish(count, files.size(), watch.seconds(), command.fail_on_defect);
 }
 
 // ---- by a memory -------------------------------------------------------------------------------
@@ -272,7 +275,7 @@ void run(const InspectCommand& command) {
     return progress.update(static_cast<double>(done) / static_cast<double>(files.size()));
   });
   stop_if_asked();
-  finish(count, files.size(), watch.seconds());
+  finish(count, files.size(), watch.seconds(), command.fail_on_defect);
 }
 
 }  // namespace
@@ -302,6 +305,8 @@ void add_inspect(CLI::App& app) {
                   "Part of the good images that may be called unknown (default: 0.01); 0: none is")
       ->check(CLI::Range(0.0, 1 - 1e-6))
       ->type_name("RATE");
+  sub->add_flag("--fail-on-defect", command->fail_on_defect,
+                "Exit with code 5 unless every image is good");
   sub->add_option("--use", command->use, "Use a smaller memory of this many vectors")
       ->check(whole_number(1))
       ->type_name("K");

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
 
 #include "common.h"
-#include "curl.h"
+#include "serve/curl.h"
 
 namespace contcore::app {
 namespace {
@@ -81,18 +80,6 @@ std::string token_of_environment() {
   return text;
 }
 
-// Seconds that a service asks to wait; nothing if it does not, or gives a date.
-std::optional<double> retry_after(CURL* handle) {
-  curl_header* header = nullptr;
-  if (libcurl().easy_header(handle, "Retry-After", 0, CURLH_HEADER, -1, &header) != CURLHE_OK)
-    return {};
-  const std::string_view text = header->value;
-  unsigned seconds = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  if (error != std::errc() || rest != text.data() + text.size()) return {};
-  return std::max(0.1, static_cast<double>(seconds));
-}
-
 void wait(double seconds, bool may_stop) {
   const Stopwatch watch;
   while (watch.seconds() < seconds) {
@@ -115,24 +102,6 @@ std::size_t take(char* data, std::size_t size, std::size_t count, void* into) {
 int look_for_stop(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return stop_asked() ? 1 : 0;
 }
-
-class HeaderLines {
- public:
-  HeaderLines() = default;
-  ~HeaderLines() { libcurl().slist_free_all(list_); }
-  HeaderLines(const HeaderLines&) = delete;
-  HeaderLines& operator=(const HeaderLines&) = delete;
-
-  void add(const std::string& line) {
-    curl_slist* longer = libcurl().slist_append(list_, line.c_str());
-    if (longer == nullptr) throw std::bad_alloc();
-    list_ = longer;
-  }
-  curl_slist* list() const { return list_; }
-
- private:
-  curl_slist* list_ = nullptr;
-};
 
 // What holds for every request, whatever the service does.
 void set_bounds(CURL* handle, long seconds, std::string& body) {

@@ -15,6 +15,7 @@
 #include "contcore/error.h"
 #include "kept_versions.h"
 #include "memory_settings.h"
+#include "serve/private_file.h"
 #include "serve/service.h"
 #include "serve/shifts.h"
 
@@ -26,9 +27,11 @@ constexpr char kFooter[] =
     "  contcore serve line.ccm                       then open http://127.0.0.1:8080\n"
     "  contcore serve line.ccm --watch camera/       inspects each image that is or appears there\n"
     "  contcore serve line.ccm --address 0.0.0.0 --tokens tokens.txt\n"
+    "  contcore serve line.ccm --webhook http://mes.example/verdicts --mqtt mqtt://broker.example\n"
     "A token file has lines \"role token [name]\" (roles: inspect, learn, admin) and mode 600; "
     "the\n"
-    "variable CONTCORE_TOKENS may hold the same text. Ctrl-C finishes what was accepted and "
+    "variable CONTCORE_TOKENS may hold the same text, CONTCORE_MQTT_PASSWORD the password. Ctrl-C "
+    "finishes what was accepted and "
     "saves.\n";
 
 struct ServeCommand {
@@ -38,6 +41,10 @@ struct ServeCommand {
   std::string max_body = fmt::format("{}M", kLargestImage >> 20);
   std::string keep_images = "2G";
   std::string shifts = "06:00,14:00,22:00";
+  std::vector<std::string> webhooks;
+  std::string webhook_secret;
+  std::vector<std::string> brokers;
+  std::string mqtt_password;
   MemorySettings settings;
   KeptVersions kept;
   DeviceOption device;
@@ -50,6 +57,21 @@ void check_station_option(const ServiceOptions& options) {
   }
 }
 
+void prepare_outputs(ServeCommand& command) {
+  OutputOptions& outputs = command.options.outputs;
+  for (const std::string& url : command.webhooks) outputs.addresses.push_back(parse_webhook(url));
+  for (const std::string& url : command.brokers) outputs.addresses.push_back(parse_mqtt(url));
+  if (!command.webhook_secret.empty()) {
+    outputs.webhook_secret = read_private_line(command.webhook_secret, "a webhook's secret");
+  }
+  const char* variable = std::getenv("CONTCORE_MQTT_PASSWORD");
+  if (!command.mqtt_password.empty()) {
+    outputs.mqtt_password = read_private_line(command.mqtt_password, "a password");
+  } else if (variable != nullptr) {
+    outputs.mqtt_password = variable;
+  }
+}
+
 void prepare(ServeCommand& command) {
   ServiceOptions& options = command.options;
   options.port = static_cast<std::uint16_t>(command.port);
@@ -59,6 +81,7 @@ void prepare(ServeCommand& command) {
   options.shifts = parse_shifts(command.shifts);
   options.device = command.device.chosen();
   check_station_option(options);
+  prepare_outputs(command);
   options.memory.backbone = command.settings.backbone();
   options.memory.kept = command.kept.limits();
   const std::string& path = options.memory.path;
@@ -118,6 +141,24 @@ void add_serve(CLI::App& app) {
   sub->add_option("--shifts", command->shifts, "When shifts begin, by this machine's clock")
       ->capture_default_str()
       ->type_name("HH:MM,…");
+  sub->add_option("--webhook", command->webhooks, "Where each verdict is POSTed; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("URL");
+  sub->add_option("--webhook-secret", command->webhook_secret,
+                  "File of the secret that webhooks are signed with")
+      ->type_name("FILE");
+  sub->add_option(
+         "--mqtt", command->brokers,
+         "Broker that each verdict is published to, and the topics' prefix; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("URL");
+  sub->add_option("--mqtt-password", command->mqtt_password, "File of the password for it")
+      ->type_name("FILE");
+  sub->add_option("--output-queue", options.outputs.queue,
+                  "Verdicts that may wait for each of them; beyond, the oldest are dropped")
+      ->capture_default_str()
+      ->check(CLI::Range(std::size_t{1}, std::size_t{100000000}))
+      ->type_name("N");
   sub->add_option("--false-alarms", options.false_alarms, "Rate of thresholds that nobody has set")
       ->capture_default_str()
       ->check(CLI::Range(1e-6, 1 - 1e-6))

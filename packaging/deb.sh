@@ -56,7 +56,7 @@ Maintainer: $maintainer
 Installed-Size: $(du -sk --exclude=DEBIAN "$root" | cut -f1)
 Depends: $depends
 Recommends: libcurl4
-Suggests: npm
+Suggests: libmosquitto1, npm
 Section: science
 Priority: optional
 Description: visual anomaly detection that keeps learning

@@ -48,10 +48,11 @@ bool is_own_host(std::string_view host) {
 
 }  // namespace
 
-Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store)
+Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store, Outputs& outputs)
     : options_(options),
       live_(live),
       store_(store),
+      outputs_(outputs),
       routes_(routes(options.http.body)),
       alone_(1, options.device) {
   if (options.rate > 0) rate_.emplace(options.rate, std::max(1.0, 2 * options.rate));

@@ -29,11 +29,12 @@
 
 namespace contcore {
 
+class Outputs;
 struct ServiceOptions;
 
 class Api {
  public:
-  Api(const ServiceOptions& options, LiveMemory& live, Store& store);
+  Api(const ServiceOptions& options, LiveMemory& live, Store& store, Outputs& outputs);
   ~Api();
 
   /// For the HTTP server.
@@ -166,6 +167,7 @@ class Api {
   const ServiceOptions& options_;
   LiveMemory& live_;
   Store& store_;
+  Outputs& outputs_;
   Promises promises_{store_};
   Jobs jobs_;
   Metrics metrics_;

@@ -64,4 +64,9 @@ Json alarms_json(const TaskPromise& promise);
 Json good_parts_json(const TaskPromise& promise);
 void show(const TaskPromise& promise, const MetricLabels& task, Metrics& metrics);
 
+/// Where verdicts are sent.
+Json outputs_json(Outputs& outputs);
+void warn_of_outputs(Outputs& outputs, Json& warnings);
+void show_outputs(Outputs& outputs, Metrics& metrics);
+
 }  // namespace contcore

@@ -13,6 +13,7 @@
 #include "image/region_mask.h"
 #include "serve/api_common.h"
 #include "serve/clock.h"
+#include "serve/outputs.h"
 #include "serve/service.h"
 
 namespace contcore {
@@ -149,6 +150,7 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& a
     note_kept(error.what());
     metrics_.counter("contcore_unkept_inspections_total", "Inspections that were never kept").add();
   }
+  outputs_.came(row);
   metrics_.counter("contcore_inspections_total", "Images inspected", {{"verdict", row.verdict}})
       .add();
   metrics_

@@ -130,6 +130,7 @@ HttpResponse Api::metrics(const HttpRequest& /*request*/, const Params& /*params
       .set(static_cast<double>(own_memory()));
   HttpResponse response;
   response.type = "text/plain; version=0.0.4; charset=utf-8";
+  show_outputs(outputs_, of_tasks);
   response.body = metrics_.text() + of_tasks.text();
   return response;
 }
@@ -174,6 +175,7 @@ HttpResponse Api::status(const HttpRequest& request, const Params& /*params*/,
             {"queue", {{"waiting", inspectors_->waiting()}, {"limit", inspectors_->most()}}},
             {"inspections", store_.counts().inspections},
             {"unkept", unkept},
+            {"outputs", outputs_json(outputs_)},
             {"warnings", warnings(*memory)},
             {"uptime_seconds", seconds_since(started_)}});
 }

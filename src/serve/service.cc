@@ -62,7 +62,8 @@ class Service::State {
         place_(take_place(options_.address, options_.port)),
         live_(open_memory(options_)),
         store_(place_for_store(live_.path()), options_.retention),
-        api_(options_, live_, store_),
+        outputs_(options_.outputs, store_, options_.note),
+        api_(options_, live_, store_, outputs_),
         server_(
             std::move(place_), options_.http,
             [this](const HttpRequest& head) { return api_.admit(head); },
@@ -92,6 +93,7 @@ class Service::State {
     api_.finish();
     Compute compute(0, options_.device);
     live_.checkpoint(compute);
+    outputs_.stop();
     store_.flush();
   }
 
@@ -122,6 +124,7 @@ class Service::State {
   Listener place_;  // before the memory: where somebody else listens no file is made
   LiveMemory live_;
   Store store_;
+  Outputs outputs_;
   Api api_;
   HttpServer server_;
   std::unique_ptr<Watch> watch_;

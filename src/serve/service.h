@@ -11,6 +11,7 @@
 
 #include "serve/http.h"
 #include "serve/live_memory.h"
+#include "serve/outputs.h"
 #include "serve/store.h"
 #include "serve/tokens.h"
 
@@ -36,6 +37,7 @@ struct ServiceOptions {
   std::string station;      ///< that the watched folder's inspections are of; may be empty
   std::vector<std::chrono::minutes> shifts = {  ///< when they begin, local time after midnight
       std::chrono::hours(6), std::chrono::hours(14), std::chrono::hours(22)};
+  OutputOptions outputs;
   std::string version;
   std::function<void(const std::string&)> note;  ///< for the log
 };
@@ -48,8 +50,9 @@ class Service {
   /// As stop(); what fails then is told to the log alone.
   ~Service();
 
-  /// Finishes what was accepted, then saves the memory. Throws Error when it cannot be saved: what
-  /// was acknowledged is in its journal, and is there again at the next start.
+  /// Finishes what was accepted, saves the memory and delivers what it can of the verdicts that wait
+  /// for the outputs. Throws Error when the memory cannot be saved: what was acknowledged is in its
+  /// journal, and is there again at the next start.
   void stop();
 
   std::uint16_t port() const;

@@ -16,6 +16,7 @@
 #include "serve/sqlite.h"
 #include "serve/store_checks.h"
 #include "serve/store_log.h"
+#include "serve/store_outputs.h"
 #include "serve/store_regions.h"
 #include "serve/store_room.h"
 #include "serve/store_samples.h"
@@ -141,6 +142,7 @@ class Store::State {
 
   std::int64_t take_id();
   void pass_over(std::int64_t id);
+  std::int64_t last_id() const { return next_id_ - 1; }
   void check_place() const;
   void insert(std::int64_t id, const StoredInspection& inspection, Keeps keeps,
               std::size_t kept_bytes, bool has_image);
@@ -155,9 +157,11 @@ class Store::State {
   const Sqlite db;
   const StoreLog log;
   StoreTransaction transaction;
+  StoreOutputs outputs;
   StoreRoom room;
   StoreSamples samples;
   StoreStations stations;
+  Statement take;
   Statement find;
   Statement image;
   Statement map;
@@ -205,9 +209,11 @@ Store::State::State(const std::string& file, const Retention& how_much, Clock no
       db(open_store(path)),
       log(db.get(), path),
       transaction(db.get(), path, std::move(now)),
-      room(db.get(), path, how_much),
+      outputs(db.get(), path),
+      room(db.get(), path, how_much, outputs),
       samples(db.get(), path, how_much.sample_steps),
       stations(db.get(), path),
+      take(db.get(), path, select("id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3")),
       find(db.get(), path, select("id = ?1")),
       image(db.get(), path, "SELECT bytes, type FROM image WHERE id = ?1"),
       map(db.get(), path, "SELECT patches, grid_w, grid_h FROM map WHERE id = ?1"),
@@ -431,9 +437,11 @@ std::int64_t Store::add(const StoredInspection& inspection, std::string_view ima
     state_->insert(id, inspection, keeps, kept, keep_image);
     if (keep_image) state_->insert_image(id, image_bytes, image_type);
     if (keep_map) state_->insert_map(id, patches, grid_w, grid_h);
+    state_->outputs.added(id);
     state_->room.make(tally);
   });
-  if (state_->transaction.is_due()) state_->transaction.commit(1);
+  if (!state_->outputs.empty() || state_->transaction.is_due()) state_->transaction.commit(1);
+  state_->outputs.written();
   state_->stations.add(id, inspection);
   return id;
 }
@@ -622,6 +630,51 @@ std::vector<StoredSample> Store::samples(std::string_view since, std::size_t n) 
   if (!since.empty()) check_time(since);
   const auto lock = state_->enter();
   return state_->samples.read(since, std::min(n, kMostSamplesRead));
+}
+
+std::vector<StoredOutput> Store::use_outputs(std::span<const std::string> names, std::size_t most) {
+  const auto lock = state_->enter();
+  std::vector<StoredOutput> forgotten;
+  state_->transaction.change(
+      0, 0, [&] { forgotten = state_->outputs.use(names, most, state_->last_id()); });
+  state_->transaction.commit();
+  return forgotten;
+}
+
+std::vector<StoredInspection> Store::take(std::string_view output, std::size_t n,
+                                          std::int64_t up_to) {
+  const auto lock = state_->enter();
+  Statement& row = state_->take;
+  const ResetGuard reset(row);
+  row.bind(1, state_->outputs.taken(output));
+  row.bind(2, up_to);
+  row.bind(3, static_cast<std::int64_t>(std::min(n, kMostRowsRead)));
+  std::vector<StoredInspection> inspections;
+  while (row.step(kReading)) inspections.push_back(read_row(row));
+  if (!inspections.empty()) state_->outputs.take(output, inspections.back().id);
+  return inspections;
+}
+
+void Store::settle(std::string_view output, const OutputReport& report) {
+  const auto lock = state_->enter();
+  state_->check_place();
+  state_->transaction.change(0, 0, [&] { state_->outputs.settle(output, report); });
+  state_->transaction.commit();
+}
+
+std::vector<StoredOutput> Store::outputs() {
+  const auto lock = state_->enter();
+  return state_->outputs.read();
+}
+
+std::string Store::series() {
+  const auto lock = state_->enter();
+  return state_->outputs.series();
+}
+
+std::int64_t Store::last_id() {
+  const auto lock = state_->enter();
+  return state_->last_id();
 }
 
 void Store::set(std::string_view key, std::string_view value) {

@@ -121,6 +121,22 @@ struct StoreCounts {
   std::size_t lost = 0;            ///< inspections that add() had taken and the disk then did not
 };
 
+/// Where verdicts are sent, and how many: since it was first named, but for those that wait.
+struct StoredOutput {
+  std::string name;
+  std::size_t waiting = 0;
+  std::size_t delivered = 0;
+  std::size_t dropped = 0;
+};
+
+/// What became of verdicts that an output had taken.
+struct OutputReport {
+  std::int64_t last = 0;      ///< id up to which all are done with
+  std::size_t rows = 0;       ///< of the store, among those that follow
+  std::size_t delivered = 0;  ///< also of inspections that could not be kept
+  std::size_t dropped = 0;    ///< the same
+};
+
 /// All calls may be made from any thread. One mutex and one connection serve them, so that what was
 /// added is found at once, also while it is not yet written; a call waits for one other at most as
 /// long as that takes, and none takes long: adding writes into memory or, once in a while, 64 rows
@@ -203,6 +219,21 @@ class Store {
   /// In the order of time, from `since` ("" for all) on: at most n points in time, spread evenly
   /// over those there are, the first and last among them.
   std::vector<StoredSample> samples(std::string_view since, std::size_t n);
+
+  /// These outputs are told of what is added from now on, or since they were last named; what waits
+  /// beyond `most` is dropped, the oldest first. Others are forgotten, and returned. Where there is
+  /// one, add() has handed an inspection to the system when it returns, so that one that was
+  /// acknowledged outlasts the process.
+  std::vector<StoredOutput> use_outputs(std::span<const std::string> names, std::size_t most);
+  /// What an output has not taken yet, in order: at most n, and up to that id.
+  std::vector<StoredInspection> take(std::string_view output, std::size_t n, std::int64_t up_to);
+  /// Notes what became of it; handed to the system when it returns.
+  void settle(std::string_view output, const OutputReport& report);
+  std::vector<StoredOutput> outputs();
+  /// What tells the inspections of this store from those of another.
+  std::string series();
+  /// No inspection has a larger id yet.
+  std::int64_t last_id();
 
   /// Small texts by name; on disk when the call returns. Names have at most 1200 bytes, values
   /// 4000, and there are at most 10,000.

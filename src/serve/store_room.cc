@@ -30,8 +30,10 @@ void take_kept(StoreTally& tally, Keeps keeps, std::size_t bytes) {
   take(tally.evidence_bytes, bytes);
 }
 
-StoreRoom::StoreRoom(sqlite3* db, const std::string& path, const Retention& retention)
+StoreRoom::StoreRoom(sqlite3* db, const std::string& path, const Retention& retention,
+                     StoreOutputs& outputs)
     : retention_(retention),
+      outputs_(outputs),
       oldest_(db, path,
               "SELECT id, kept_bytes FROM inspection WHERE keeps = ?1 ORDER BY id LIMIT 1"),
       delete_image_(db, path, "DELETE FROM image WHERE id = ?1"),
@@ -85,6 +87,7 @@ void StoreRoom::make(StoreTally& tally) {
     if (row->keeps != Keeps::kNothing) drop_image(*row, tally);
     delete_row_.bind(1, row->id);
     delete_row_.run(kRemoving);
+    outputs_.removed(row->id);
     take(tally.inspections, 1);
   }
 }

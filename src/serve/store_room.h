@@ -7,6 +7,7 @@
 
 #include "serve/sqlite.h"
 #include "serve/store.h"
+#include "serve/store_outputs.h"
 #include "serve/store_transaction.h"
 
 namespace contcore {
@@ -21,7 +22,9 @@ void take_kept(StoreTally& tally, Keeps keeps, std::size_t bytes);
 /// Removes the oldest images and rows as Retention says (store.h). Inside a transaction.
 class StoreRoom {
  public:
-  StoreRoom(sqlite3* db, const std::string& path, const Retention& retention);
+  /// `outputs` hear of the rows that go.
+  StoreRoom(sqlite3* db, const std::string& path, const Retention& retention,
+            StoreOutputs& outputs);
 
   /// A few at a time: after less is to be kept than before, the rest goes with the calls that
   /// follow.
@@ -39,6 +42,7 @@ class StoreRoom {
   void drop_image(const Oldest& inspection, StoreTally& tally);
 
   Retention retention_;
+  StoreOutputs& outputs_;
   Statement oldest_;
   Statement delete_image_;
   Statement delete_map_;

@@ -77,7 +77,18 @@ CREATE INDEX inspection_station ON inspection(station, id);
 PRAGMA user_version = 4;
 )sql";
 
-constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3, kVersion4};
+// output  store_outputs.h; last: the inspection up to which all are done with
+// series  tells the inspections of this store from those of another
+constexpr char kVersion5[] = R"sql(
+CREATE TABLE output(
+  name TEXT PRIMARY KEY, last INTEGER NOT NULL, waiting INTEGER NOT NULL,
+  delivered INTEGER NOT NULL, dropped INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE series(one INTEGER PRIMARY KEY CHECK(one = 1), name TEXT NOT NULL);
+INSERT INTO series VALUES(1, lower(hex(randomblob(8))));
+PRAGMA user_version = 5;
+)sql";
+
+constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5};
 constexpr auto kVersion = static_cast<std::int64_t>(std::size(kVersions));
 
 // No mapping: a file that another program shortens would end the process. No wiping of what is

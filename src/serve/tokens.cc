@@ -3,16 +3,12 @@
 #include <fmt/format.h>
 #include <nettle/memops.h>
 #include <nettle/sha2.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
-#include "base/file.h"
 #include "base/refuse.h"
 #include "contcore/error.h"
+#include "serve/private_file.h"
 
 namespace contcore {
 namespace {
@@ -20,7 +16,6 @@ namespace {
 constexpr std::size_t kMostTokens = 1000;
 constexpr std::size_t kShortestToken = 16;
 constexpr std::size_t kLongestToken = 256;
-constexpr std::size_t kMostFileBytes = std::size_t{1} << 20;
 constexpr std::string_view kSpaces = " \t\r";
 
 std::string_view take_word(std::string_view& line) {
@@ -51,35 +46,6 @@ std::string parse_name(std::string_view text) {
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
   return name;
-}
-
-// Wiped before its memory is given back.
-struct Secret {
-  std::string text;
-  ~Secret() { ::explicit_bzero(text.data(), text.size()); }
-};
-
-void read_private(const std::string& path, Secret& secret) {
-  const OpenFile open = open_regular(path, "a list of tokens");
-  struct stat info {};
-  if (::fstat(open.file.fd(), &info) != 0) {
-    refuse(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
-  }
-  if ((info.st_mode & 077) != 0) {
-    refuse(fmt::format("{}: others than its owner may open it; run: chmod 600 {}", path, path));
-  }
-  if (open.bytes > kMostFileBytes)
-    refuse(fmt::format("{}: is too large for a list of tokens", path));
-  secret.text.resize(open.bytes);
-  std::size_t at = 0;
-  while (at < secret.text.size()) {
-    const ssize_t got = ::read(open.file.fd(), secret.text.data() + at, secret.text.size() - at);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) refuse(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
-    if (got == 0) break;
-    at += static_cast<std::size_t>(got);
-  }
-  secret.text.resize(at);
 }
 
 // The token behind "Bearer", whose letters may be of any case.
@@ -145,8 +111,7 @@ Tokens Tokens::parse(std::string_view text, const std::string& source) {
 }
 
 Tokens Tokens::read(const std::string& path) {
-  Secret secret;
-  read_private(path, secret);
+  const Secret secret = read_private(path, "a list of tokens");
   return parse(secret.text, path);
 }
 

@@ -102,6 +102,8 @@ class StoreTest : public testing::Test {
     }
     elsewhere("DROP INDEX inspection_task");
     elsewhere("CREATE INDEX inspection_task ON inspection(task, id)");
+    elsewhere("DROP TABLE output");
+    elsewhere("DROP TABLE series");
     elsewhere("DROP INDEX inspection_station");
     for (const char* column : {"station", "reason", "regions"}) {
       elsewhere(fmt::format("ALTER TABLE inspection DROP COLUMN {}", column));

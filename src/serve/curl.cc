@@ -1,11 +1,16 @@
-#include "curl.h"
+#include "serve/curl.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+#include <new>
+#include <string_view>
+
 #include "contcore/error.h"
 
-namespace contcore::app {
+namespace contcore {
 namespace {
 
 constexpr char kLibrary[] = "libcurl.so.4";
@@ -14,7 +19,7 @@ void* or_refuse(void* found) {
   if (found != nullptr) return found;
   const char* reason = dlerror();
   throw Error(Error::Kind::kInput,
-              fmt::format("{} cannot be loaded, without which no service can be reached: {}; "
+              fmt::format("{} cannot be loaded, without which nothing is sent over HTTP: {}; "
                           "install it: apt-get install libcurl4",
                           kLibrary, reason != nullptr ? reason : "no reason is known"));
 }
@@ -51,4 +56,21 @@ const Curl& libcurl() {
   return curl;
 }
 
-}  // namespace contcore::app
+void HeaderLines::add(const std::string& line) {
+  curl_slist* longer = libcurl().slist_append(list_, line.c_str());
+  if (longer == nullptr) throw std::bad_alloc();
+  list_ = longer;
+}
+
+std::optional<double> retry_after(CURL* handle) {
+  curl_header* header = nullptr;
+  if (libcurl().easy_header(handle, "Retry-After", 0, CURLH_HEADER, -1, &header) != CURLHE_OK)
+    return {};
+  const std::string_view text = header->value;
+  unsigned seconds = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || rest != text.data() + text.size()) return {};
+  return std::max(0.1, static_cast<double>(seconds));
+}
+
+}  // namespace contcore

@@ -1,10 +1,13 @@
-// libcurl, loaded when a service is first talked to: it brings eighteen libraries with it, for
-// which no other command is to wait.
+// libcurl, loaded when something is first sent by it: it brings eighteen libraries with it, for
+// which nothing else is to wait.
 #pragma once
 
 #include <curl/curl.h>
 
-namespace contcore::app {
+#include <optional>
+#include <string>
+
+namespace contcore {
 
 /// The functions of libcurl that are used, without the "curl_" of their names.
 struct Curl {
@@ -29,4 +32,22 @@ struct Curl {
 /// Throws Error (kInput) where it is not installed.
 const Curl& libcurl();
 
-}  // namespace contcore::app
+/// The header lines of a request.
+class HeaderLines {
+ public:
+  HeaderLines() = default;
+  ~HeaderLines() { libcurl().slist_free_all(list_); }
+  HeaderLines(const HeaderLines&) = delete;
+  HeaderLines& operator=(const HeaderLines&) = delete;
+
+  void add(const std::string& line);
+  curl_slist* list() const { return list_; }
+
+ private:
+  curl_slist* list_ = nullptr;
+};
+
+/// Seconds that an answer asks to wait; nothing if it does not, or gives a date.
+std::optional<double> retry_after(CURL* handle);
+
+}  // namespace contcore

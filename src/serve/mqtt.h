@@ -1,0 +1,55 @@
+// Verdicts by MQTT, version 5 or 3.1.1: published with QoS 1, and delivered when the broker has
+// acknowledged them.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "serve/output_address.h"
+#include "serve/output_queue.h"
+
+namespace contcore {
+
+/// PREFIX/STATION/verdict has the verdicts; PREFIX/status is "online" or, by the connection's last
+/// will, "offline" (both retained). A connection that ends is made anew, after growing pauses of at
+/// most 30 s, and what was not acknowledged is published again. A broker that does not speak
+/// version 5 is spoken to in 3.1.1.
+class Mqtt {
+ public:
+  /// `id` is who this client is to the broker, at most 23 characters. Throws Error (kInput) where
+  /// libmosquitto is not installed.
+  Mqtt(OutputAddress address, std::string password, std::string id);
+
+  /// Sends until the queue is to stop. Throws Error when the store cannot be read.
+  void run(OutputQueue& queue);
+
+ private:
+  class Link;
+  // Published, and not acknowledged.
+  struct Sent {
+    Delivery delivery;
+    int mid = 0;
+    bool done = false;
+    std::string refused;  // why; empty: it was not
+  };
+  // Why a connection ended; nothing: it was to.
+  using End = std::optional<std::string>;
+  End talk(OutputQueue& queue);
+  std::string refused(int reason);
+  End greet(Link& link, OutputQueue& queue);
+  End publish(Link& link, Sent& sent);
+  End take_acknowledgements(Link& link, OutputQueue& queue);
+  End publish_more(Link& link, OutputQueue& queue, bool& more);
+  std::string status_topic() const { return address_.prefix + "/status"; }
+
+  const OutputAddress address_;
+  const std::string password_;
+  const std::string id_;
+  bool old_version_ = false;  // 3.1.1
+  bool was_up_ = false;       // in the last connection
+  std::deque<Sent> sent_;     // in their order
+};
+
+}  // namespace contcore
