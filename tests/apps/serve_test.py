@@ -27,6 +27,7 @@ import loud
 import serving
 from lessons_test import LessonsServiceTest
 from serving import BOOK, SEEN, SIDE, SLOW, ServiceTest, chunk, multipart, picture, png, product, together
+from statistics_test import StatisticsServiceTest
 
 KILLS = int(os.environ.get("CONTCORE_TEST_KILLS", "3" if SLOW else "8"))
 ROLES = ["inspect", "learn", "admin"]
@@ -2526,7 +2527,7 @@ class CoverageTest(unittest.TestCase):
 
 def load_tests(loader, _, __):
     classes = [DocumentTest, StoryTest, StationTest, AccessTest, HostileTest, CrowdTest, SnapshotTest, DurabilityTest, DiskTest,
-               LessonsServiceTest, WatchTest, ClientTest, SaidTest, CoverageTest]  # fmt: skip
+               LessonsServiceTest, StatisticsServiceTest, WatchTest, ClientTest, SaidTest, CoverageTest]  # fmt: skip
     return unittest.TestSuite(loader.loadTestsFromTestCase(one) for one in classes)
 
 
