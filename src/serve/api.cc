@@ -22,9 +22,11 @@ constexpr std::size_t kForgetBytes = 1 << 20;  // many names
 constexpr std::size_t kListBytes = 256 << 10;  // of as many numbers as a job has images
 constexpr std::size_t kRegionBytes = 1 << 20;  // with a mask
 constexpr std::size_t kQueryQueue = 512;
+constexpr std::size_t kPicturesQueue = 256;
 constexpr std::size_t kLearnerQueue = 64;
 // Learning stands back behind inspections: a tenth of a core's time while both cores are busy.
 constexpr int kLearnerNice = 10;
+constexpr int kPicturesNice = 5;
 
 HttpResponse refusal(int status, std::string_view detail) {
   HttpResponse response = problem(status, reason_of(status), detail);
@@ -53,6 +55,7 @@ Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store, Outputs&
       live_(live),
       store_(store),
       outputs_(outputs),
+      calendar_(options.shifts),
       routes_(routes(options.http.body)),
       alone_(1, options.device) {
   if (options.rate > 0) rate_.emplace(options.rate, std::max(1.0, 2 * options.rate));
@@ -90,6 +93,9 @@ Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store, Outputs&
   how.device = {};
   how.most = kQueryQueue;
   query_ = std::make_unique<Executor>(how);
+  how.most = kPicturesQueue;
+  how.nice = kPicturesNice;
+  pictures_ = std::make_unique<Executor>(how);
   how.device = options.device;
   how.crew = cores;
   how.most = kLearnerQueue;
@@ -108,6 +114,7 @@ Api::~Api() { finish(); }
 void Api::finish() {
   inspectors_->finish();
   query_->finish();
+  pictures_->finish();
   learner_->finish();
   keeper_->finish();
 }
@@ -137,6 +144,10 @@ std::vector<Api::Route> Api::routes(std::size_t image) {
       {"GET", {v1, "history"}, &Api::history, kQuery, look, 0},
       {"POST", {v1, seen}, &Api::inspect, kInspector, look, image},
       {"GET", {v1, seen}, &Api::inspections, kQuery, look, 0},
+      {"GET", {v1, "inspections.csv"}, &Api::export_csv, kQuery, look, 0},
+      {"GET", {v1, "inspections.json"}, &Api::export_json, kQuery, look, 0},
+      {"GET", {v1, "statistics"}, &Api::statistics, kQuery, look, 0},
+      {"GET", {v1, "report"}, &Api::report, kPictures, look, 0},
       {"GET", {v1, seen, any}, &Api::inspection, kQuery, look, 0},
       {"GET", {v1, seen, any, "image"}, &Api::image, kQuery, look, 0},
       {"GET", {v1, seen, any, "map"}, &Api::map, kQuery, look, 0},
@@ -248,22 +259,27 @@ void Api::handle(HttpRequest&& request, HttpReply reply) {
   // std::function must be copyable, a reply is not.
   auto asked =
       std::make_shared<std::pair<HttpRequest, HttpReply>>(std::move(request), std::move(reply));
-  const bool taken = executor_of(route).submit(
-      [this, asked, &route, params = std::move(found.params)](Compute& compute) {
-        HttpResponse response = is_for_nobody(route, asked->second)
-                                    ? refusal(503, "the client left before this was begun")
-                                    : answer(route, asked->first, params, compute);
-        count(&route, response.status);
-        asked->second.send(std::move(response));
-      });
+  const bool taken =
+      executor_of(route, asked->first)
+          .submit([this, asked, &route, params = std::move(found.params)](Compute& compute) {
+            HttpResponse response = is_for_nobody(route, asked->first, asked->second)
+                                        ? refusal(503, "the client left before this was begun")
+                                        : answer(route, asked->first, params, compute);
+            count(&route, response.status);
+            asked->second.send(std::move(response));
+          });
   if (!taken) {
     count(&route, 503);
     asked->second.send(refusal(503, "too much waits already; try again in a moment"));
   }
 }
 
-Executor& Api::executor_of(const Route& route) const {
+Executor& Api::executor_of(const Route& route, const HttpRequest& request) const {
+  // A small image is made of a large one.
+  if (route.handler == &Api::image && request.query.contains("side")) return *pictures_;
   switch (route.where) {
+    case Where::kPictures:
+      return *pictures_;
     case Where::kInspector:
       return *inspectors_;
     case Where::kLearner:
@@ -275,9 +291,11 @@ Executor& Api::executor_of(const Route& route) const {
 
 // Work that has waited for its turn is not begun for a client that is gone; queries are mostly
 // done sooner than asked.
-bool Api::is_for_nobody(const Route& route, const HttpReply& reply) {
-  const bool is_much =
-      route.where != Where::kQuery || route.handler == &Api::map || route.handler == &Api::outline;
+bool Api::is_for_nobody(const Route& route, const HttpRequest& request,
+                        const HttpReply& reply) const {
+  const bool is_much = &executor_of(route, request) != query_.get() ||
+                       route.where != Where::kQuery || route.handler == &Api::map ||
+                       route.handler == &Api::outline;
   return is_much && reply.client_has_left();
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "contcore/detector.h"
+#include "serve/calendar.h"
 #include "serve/executor.h"
 #include "serve/http.h"
 #include "serve/jobs.h"
@@ -57,6 +58,7 @@ class Api {
   enum class Where {
     kAtOnce,  // on the server's thread, behind nobody
     kQuery,
+    kPictures,  // what takes longer than a query, and nobody's line waits for
     kInspector,
     kLearner
   };
@@ -78,8 +80,8 @@ class Api {
   std::optional<HttpResponse> refuse_stranger(const HttpRequest& head) const;
   HttpResponse answer(const Route& route, const HttpRequest& request, const Params& params,
                       Compute& compute);
-  Executor& executor_of(const Route& route) const;
-  static bool is_for_nobody(const Route& route, const HttpReply& reply);
+  Executor& executor_of(const Route& route, const HttpRequest& request) const;
+  bool is_for_nobody(const Route& route, const HttpRequest& request, const HttpReply& reply) const;
   void count(const Route* route, int status);
 
   // The handlers, in the order of docs/serving.md.
@@ -94,6 +96,10 @@ class Api {
   HttpResponse history(const HttpRequest&, const Params&, Compute&);
   HttpResponse inspect(const HttpRequest&, const Params&, Compute&);
   HttpResponse inspections(const HttpRequest&, const Params&, Compute&);
+  HttpResponse export_csv(const HttpRequest&, const Params&, Compute&);
+  HttpResponse export_json(const HttpRequest&, const Params&, Compute&);
+  HttpResponse statistics(const HttpRequest&, const Params&, Compute&);
+  HttpResponse report(const HttpRequest&, const Params&, Compute&);
   HttpResponse inspection(const HttpRequest&, const Params&, Compute&);
   HttpResponse image(const HttpRequest&, const Params&, Compute&);
   HttpResponse map(const HttpRequest&, const Params&, Compute&);
@@ -144,6 +150,10 @@ class Api {
   void store_good();
   void take_over_thresholds();
   StoredInspection stored(const Params& params);
+  struct Export;
+  HttpResponse export_as(const HttpRequest& request, bool csv);
+  std::string next_piece(Export& work, HttpStream& stream);
+  std::string small_picture(const StoredInspection& row, std::size_t side);
   struct Layers {
     Map map;
     float level;
@@ -168,11 +178,13 @@ class Api {
   LiveMemory& live_;
   Store& store_;
   Outputs& outputs_;
+  const Calendar calendar_;
   Promises promises_{store_};
   Jobs jobs_;
   Metrics metrics_;
   std::vector<Route> routes_;
   std::atomic<bool> winding_down_ = false;
+  std::atomic<int> exports_ = 0;   // under way
   bool said_empty_ = false;        // for the watch's thread alone
   std::optional<RateLimit> rate_;  // for the server's thread alone
   Compute no_crew_{1};             // the same
@@ -193,6 +205,7 @@ class Api {
 
   std::unique_ptr<Executor> inspectors_;
   std::unique_ptr<Executor> query_;
+  std::unique_ptr<Executor> pictures_;
   std::unique_ptr<Executor> learner_;
   std::unique_ptr<Executor> keeper_;  // last: it keeps what the others leave
 };

@@ -132,6 +132,20 @@ std::int64_t number_of(const std::string& text, int status) {
   return value;
 }
 
+std::string file_label(std::initializer_list<std::string> parts) {
+  std::string label;
+  for (const std::string& part : parts) {
+    if (part.empty()) continue;
+    label += '-';
+    for (const char c : part) {
+      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                         (c >= '0' && c <= '9') || c == '.' || c == '-';
+      if (plain || label.back() != '_') label += plain ? c : '_';
+    }
+  }
+  return label;
+}
+
 Json as_json(const Region& region) {
   return {{"x", region.x},           {"y", region.y},       {"width", region.width},
           {"height", region.height}, {"area", region.area}, {"score", region.score}};

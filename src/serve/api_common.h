@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -52,6 +53,13 @@ std::uint64_t images_in(const Memory& memory);
 
 /// A whole number from a path or query. Throws Refusal (`status`).
 std::int64_t number_of(const std::string& text, int status);
+
+/// What the query leaves of the inspections. Throws Refusal (400).
+InspectionFilter filter_of(const HttpRequest& request);
+
+/// Parts of a file's name that is sent: each behind a hyphen, with nothing but ASCII letters,
+/// figures, dots and hyphens; empty ones are left out.
+std::string file_label(std::initializer_list<std::string> parts);
 
 /// An id of 0 is null: the inspection is not kept.
 Json as_json(const StoredInspection& row);

@@ -15,6 +15,8 @@
 #include "serve/clock.h"
 #include "serve/outputs.h"
 #include "serve/service.h"
+#include "serve/store_checks.h"
+#include "serve/thumbnail.h"
 
 namespace contcore {
 namespace {
@@ -23,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kLayerSide = 512;  // longest side of a map that is sent
 constexpr std::size_t kMostListed = 500;
+constexpr std::size_t kLargestSide = 1024;  // of a small image
 constexpr double kLatencyBounds[] = {5, 10, 20, 30, 50, 75, 100, 150, 250, 500, 1000, 2500};
 
 std::string given(const HttpRequest& request, const char* name) {
@@ -233,8 +236,7 @@ HttpResponse Api::inspect(const HttpRequest& request, const Params& /*params*/, 
   return response;
 }
 
-HttpResponse Api::inspections(const HttpRequest& request, const Params& /*params*/,
-                              Compute& /*compute*/) {
+InspectionFilter filter_of(const HttpRequest& request) {
   InspectionFilter filter;
   for (const auto& [name, value] : request.query) {
     if (name == "verdict") {
@@ -248,6 +250,14 @@ HttpResponse Api::inspections(const HttpRequest& request, const Params& /*params
     } else if (name == "feedback") {
       filter.feedback = one_of(name, value, {"none", "good", "defect"});
       if (value == "none") filter.feedback = "";
+    } else if (name == "since" || name == "until") {
+      const std::string time = with_milliseconds(value);
+      if (!is_stored_time(time)) {
+        throw Refusal{400, fmt::format("'{:.40}' is no time; write it in UTC like "
+                                       "2024-05-31T23:59:59Z",
+                                       value)};
+      }
+      (name == "since" ? filter.since : filter.until) = time;
     } else if (name == "before") {
       filter.before = number_of(value, 400);
     } else if (name == "after") {
@@ -259,9 +269,19 @@ HttpResponse Api::inspections(const HttpRequest& request, const Params& /*params
     }
   }
   if (filter.limit < 1 || filter.limit > kMostListed) throw Refusal{400, "limit is from 1 to 500"};
+  if (filter.since && filter.until && *filter.since >= *filter.until) {
+    throw Refusal{400, "since is not before until"};
+  }
+  return filter;
+}
+
+HttpResponse Api::inspections(const HttpRequest& request, const Params& /*params*/,
+                              Compute& /*compute*/) {
+  InspectionFilter filter = filter_of(request);
   Json list = Json::array();
   std::vector<StoredInspection> rows;
   try {
+    store_.narrow(filter);
     rows = store_.list(filter);
   } catch (const Error& error) {
     throw Refusal{400, error.what()};
@@ -288,13 +308,17 @@ HttpResponse Api::inspection(const HttpRequest& /*request*/, const Params& param
   return json_response(200, shown(stored(params)));
 }
 
-HttpResponse Api::image(const HttpRequest& /*request*/, const Params& params,
-                        Compute& /*compute*/) {
+HttpResponse Api::image(const HttpRequest& request, const Params& params, Compute& /*compute*/) {
+  const std::string given_side = given(request, "side");
+  const auto side = given_side.empty() ? 0 : static_cast<std::size_t>(number_of(given_side, 400));
+  if (!given_side.empty() && (side < 16 || side > kLargestSide)) {
+    throw Refusal{400, "side is from 16 to 1024"};
+  }
   auto kept = store_.image(stored(params).id);
   if (!kept) throw Refusal{404, "its image is not kept any more"};
   HttpResponse response;
-  response.type = std::move(kept->type);
-  response.body = std::move(kept->bytes);
+  response.type = side == 0 ? std::move(kept->type) : "image/jpeg";
+  response.body = side == 0 ? std::move(kept->bytes) : thumbnail(kept->bytes, side);
   response.headers = {{"Cache-Control", "private, max-age=86400, immutable"},
                       {"Content-Security-Policy", "default-src 'none'; sandbox"}};
   return response;

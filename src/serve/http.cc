@@ -24,6 +24,7 @@
 #include "serve/http_listen.h"
 #include "serve/http_replies.h"
 #include "serve/http_response.h"
+#include "serve/http_stream.h"
 
 namespace contcore {
 namespace {
@@ -37,6 +38,7 @@ constexpr std::size_t kOtherFiles = 128;
 // At its limit the library would take no more connections; so its limit is above ours, and it is we
 // who choose which of them to close.
 constexpr std::size_t reserve(std::size_t connections) { return connections / 8 + 2; }
+constexpr std::size_t kStreamBlockBytes = std::size_t{32} << 10;
 constexpr std::size_t kFirstBodyBytes = std::size_t{64} << 10;
 
 // One connection, as the server's thread sees it.
@@ -46,6 +48,7 @@ struct Peer {
   std::string target;   // as it came
   bool begun = false;   // the head has been looked at
   bool linger = false;  // closes before all is read
+  bool is_head = false;
   HttpRequest request;
   HttpFraming framing;
   std::size_t most = 0;  // bytes of the body
@@ -56,6 +59,7 @@ struct Peer {
   void start_over() {
     target.clear();
     begun = false;
+    is_head = false;
     request = {};
     framing = {};
     share.release();
@@ -81,14 +85,51 @@ bool is_known(std::string_view method) {
   return std::find(kKnown.begin(), kKnown.end(), method) != kKnown.end();
 }
 
-MHD_Response* make_response(HttpResponse& response, const std::string& id, bool close) {
-  const auto lines = finish(response, id, close);
-  auto body = std::make_unique<std::string>(std::move(response.body));
+// A stream on its way to a connection.
+struct Streaming {
+  std::shared_ptr<HttpStream> stream;
+  MHD_Connection* connection;
+  HttpConnections& connections;
+  HttpConnections::Handle watched;
+};
+
+// Each piece has the time for an answer anew; while one is made, no time is set.
+ssize_t read_stream(void* self, std::uint64_t /*at*/, char* to, std::size_t most) {
+  auto& [stream, connection, connections, watched] = *static_cast<Streaming*>(self);
+  const std::ptrdiff_t bytes = stream->read(connection, to, most);
+  connections.set_phase(watched, bytes == 0 ? Phase::kHandling : Phase::kAnswering);
+  if (bytes == HttpStream::kAtEnd) return MHD_CONTENT_READER_END_OF_STREAM;
+  if (bytes == HttpStream::kFailed) return MHD_CONTENT_READER_END_WITH_ERROR;
+  return bytes;
+}
+
+void close_stream(void* self) {
+  const std::unique_ptr<Streaming> done(static_cast<Streaming*>(self));
+  done->stream->close();
+}
+
+MHD_Response* stream_response(std::unique_ptr<Streaming> streaming) {
+  MHD_Response* made = MHD_create_response_from_callback(
+      MHD_SIZE_UNKNOWN, kStreamBlockBytes, &read_stream, streaming.get(), &close_stream);
+  if (made != nullptr) static_cast<void>(streaming.release());  // the callback has it
+  return made;
+}
+
+MHD_Response* body_response(std::unique_ptr<std::string> body) {
   MHD_Response* made = MHD_create_response_from_buffer_with_free_callback_cls(
       body->size(), body->data(), [](void* owner) { delete static_cast<std::string*>(owner); },
       body.get());
+  if (made != nullptr) static_cast<void>(body.release());  // the callback has it
+  return made;
+}
+
+MHD_Response* make_response(HttpResponse& response, const std::string& id, bool close,
+                            std::unique_ptr<Streaming> streaming) {
+  const auto lines = finish(response, id, close);
+  MHD_Response* made = streaming != nullptr
+                           ? stream_response(std::move(streaming))
+                           : body_response(std::make_unique<std::string>(std::move(response.body)));
   if (made == nullptr) return nullptr;
-  static_cast<void>(body.release());  // the callback has it
   for (const auto& [name, value] : lines) {
     MHD_add_response_header(made, name.c_str(), value.c_str());
   }
@@ -434,7 +475,8 @@ std::optional<HttpResponse> HttpServer::Daemon::look_at_request(Peer& peer, std:
   if (version == "HTTP/1.1" && !request.headers.contains("host")) {
     return problem(400, "Bad Request", "the header host is missing");
   }
-  request.method = method == "HEAD" ? "GET" : method;
+  peer.is_head = method == "HEAD";
+  request.method = peer.is_head ? "GET" : method;
   parse_target(peer.target, request);
   HttpAdmission admission = ask_gate(request);
   if (admission.refusal) return std::move(admission.refusal);
@@ -515,7 +557,20 @@ bool HttpServer::Daemon::hand_over(MHD_Connection* connection, Peer& peer) {
 MHD_Result HttpServer::Daemon::queue(MHD_Connection* connection, Peer& peer,
                                      HttpResponse&& response, bool close) {
   connections_->set_phase(peer.watched, Phase::kAnswering);
-  MHD_Response* made = make_response(response, peer.request.id, close);
+  std::unique_ptr<Streaming> streaming;
+  if (peer.is_head && response.stream != nullptr) {
+    // An old library would send the end of the body that there must not be.
+    response.stream.reset();
+    response.body.clear();
+  }
+  if (response.stream != nullptr && !replies_->open(response.stream)) {
+    response = http_stopping();
+    close = true;
+  }
+  if (response.stream != nullptr) {
+    streaming.reset(new Streaming{response.stream, connection, *connections_, peer.watched});
+  }
+  MHD_Response* made = make_response(response, peer.request.id, close, std::move(streaming));
   if (made == nullptr) return MHD_NO;
   const MHD_Result result =
       MHD_queue_response(connection, static_cast<unsigned>(response.status), made);

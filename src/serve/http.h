@@ -15,6 +15,8 @@
 
 namespace contcore {
 
+class HttpStream;
+
 struct HttpRequest {
   using Fields = std::map<std::string, std::string, std::less<>>;
 
@@ -38,6 +40,9 @@ struct HttpResponse {
   /// Control characters in values become blanks. The server writes Content-Length, X-Request-Id,
   /// X-Content-Type-Options, Cross-Origin-Resource-Policy and, unless it is here, Cache-Control.
   std::vector<std::pair<std::string, std::string>> headers;
+  /// If set, the body is what this gives (serve/http_stream.h), and `body` is not sent. A client
+  /// that takes nothing for HttpLimits::answer_seconds is dropped.
+  std::shared_ptr<HttpStream> stream;
 };
 
 /// application/problem+json as in RFC 9457; the server adds "request_id" when it sends it.

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "serve/http_stream.h"
+
 namespace contcore {
 
 HttpResponse http_stopping() {
@@ -91,9 +93,20 @@ void HttpReplies::answer(const std::shared_ptr<HttpExchange>& exchange, HttpResp
   owed_.erase(exchange);
 }
 
+bool HttpReplies::open(const std::shared_ptr<HttpStream>& stream) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return false;
+  std::erase_if(streams_, [](const auto& one) { return one.expired(); });
+  streams_.push_back(stream);
+  return true;
+}
+
 void HttpReplies::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
+  for (const auto& one : streams_) {
+    if (const auto stream = one.lock()) stream->fail();
+  }
   for (const std::shared_ptr<HttpExchange>& exchange : owed_)
     answer_locked(*exchange, http_stopping());
   owed_.clear();

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <unordered_set>
+#include <vector>
 
 #include "serve/http.h"
 
@@ -78,7 +79,10 @@ class HttpReplies {
   /// Only the first answer counts. Wakes the connection if it sleeps.
   void answer(const std::shared_ptr<HttpExchange>& exchange, HttpResponse&& response);
 
-  /// Answers 503 to all that are still owed, and opens no more.
+  /// For the server's thread, before it sends a stream. False when closed.
+  bool open(const std::shared_ptr<HttpStream>& stream);
+
+  /// Answers 503 to all that are still owed, lets streams fail, and opens no more.
   void close();
 
  private:
@@ -87,6 +91,7 @@ class HttpReplies {
   std::mutex mutex_;
   bool closed_ = false;
   std::unordered_set<std::shared_ptr<HttpExchange>> owed_;
+  std::vector<std::weak_ptr<HttpStream>> streams_;
 };
 
 }  // namespace contcore

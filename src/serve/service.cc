@@ -61,7 +61,8 @@ class Service::State {
       : options_(checked(given)),
         place_(take_place(options_.address, options_.port)),
         live_(open_memory(options_)),
-        store_(place_for_store(live_.path()), options_.retention),
+        store_(place_for_store(live_.path()), options_.retention, std::chrono::steady_clock::now,
+               options_.shifts),
         outputs_(options_.outputs, store_, options_.note),
         api_(options_, live_, store_, outputs_),
         server_(

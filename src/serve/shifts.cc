@@ -1,14 +1,13 @@
 #include "serve/shifts.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
-#include <ctime>
 #include <optional>
 
 #include "contcore/error.h"
+#include "serve/calendar.h"
 
 namespace contcore {
 namespace {
@@ -48,26 +47,8 @@ std::vector<std::chrono::minutes> parse_shifts(std::string_view text) {
 
 std::string shift_start(const std::vector<std::chrono::minutes>& shifts,
                         std::chrono::system_clock::time_point now) {
-  const std::time_t moment = std::chrono::system_clock::to_time_t(now);
-  std::tm day{};
-  ::localtime_r(&moment, &day);
-  std::optional<std::time_t> latest;
-  // A day's first shift may be to come: then it is still yesterday's last. mktime() sees to days of
-  // 23 or 25 hours.
-  for (const int days : {0, -1}) {
-    for (const std::chrono::minutes shift : shifts) {
-      std::tm start{};
-      start.tm_year = day.tm_year;
-      start.tm_mon = day.tm_mon;
-      start.tm_mday = day.tm_mday + days;
-      start.tm_min = static_cast<int>(shift.count());
-      start.tm_isdst = -1;
-      const std::time_t began = std::mktime(&start);
-      if (began <= moment && (!latest || began > *latest)) latest = began;
-    }
-    if (latest) break;
-  }
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.000Z", fmt::gmtime(latest.value_or(moment)));
+  return stored_time(
+      Calendar(shifts).begin(Period::kShift, std::chrono::system_clock::to_time_t(now)));
 }
 
 }  // namespace contcore

@@ -22,6 +22,7 @@
 #include "serve/store_samples.h"
 #include "serve/store_schema.h"
 #include "serve/store_stations.h"
+#include "serve/store_totals.h"
 #include "serve/store_transaction.h"
 
 namespace contcore {
@@ -30,6 +31,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "maps are stored little endian");
 
 constexpr std::size_t kMostRowsRead = 500;
+constexpr std::int64_t kMostRowsLookedAt = 2000;
 constexpr std::size_t kMostScores = 100000;
 constexpr std::size_t kMostParts = 1000;
 constexpr std::size_t kMostTasks = 1000;
@@ -99,6 +101,9 @@ struct Where {
     equal("feedback", filter.feedback);
     equal("source", filter.source);
     equal("station", filter.station);
+    // They are found by their ids (Store::narrow()); an index of times would take the order away.
+    equal("+time", ">=", filter.since);
+    equal("+time", "<", filter.until);
     compare("id <", filter.before);
     compare("id >", filter.after);
     clause += " ORDER BY id DESC LIMIT ?";
@@ -112,8 +117,12 @@ struct Where {
 
  private:
   void equal(std::string_view column, const std::optional<std::string>& value) {
+    equal(column, "=", value);
+  }
+  void equal(std::string_view column, std::string_view how,
+             const std::optional<std::string>& value) {
     if (!value) return;
-    clause += fmt::format(" AND {} = ?", column);
+    clause += fmt::format(" AND {} {} ?", column, how);
     texts.push_back(valid_utf8(*value));
   }
   void compare(std::string_view what, const std::optional<std::int64_t>& value) {
@@ -128,7 +137,7 @@ struct Where {
 // All of it with the mutex held.
 class Store::State {
  public:
-  State(const std::string& path, const Retention& retention, Clock now);
+  State(const std::string& path, const Retention& retention, Clock now, const Calendar& calendar);
   ~State();
   State(const State&) = delete;
   State& operator=(const State&) = delete;
@@ -150,6 +159,7 @@ class Store::State {
   void insert_map(std::int64_t id, std::span<const float> patches, std::uint32_t grid_w,
                   std::uint32_t grid_h);
   bool set_feedback(std::int64_t id, std::string_view label, std::string_view time);
+  std::vector<StoredInspection> list(const InspectionFilter& filter) const;
   [[noreturn]] void damaged(const std::string& what) const;
 
   const std::string path;
@@ -162,7 +172,10 @@ class Store::State {
   StoreSamples samples;
   StoreStations stations;
   Statement take;
+  StoreTotals totals;
   Statement find;
+  Statement last_looked_at;
+  Statement ids_between;
   Statement image;
   Statement map;
   Statement set_learned;
@@ -203,7 +216,8 @@ Sqlite open_store(const std::string& path) {
 
 }  // namespace
 
-Store::State::State(const std::string& file, const Retention& how_much, Clock now)
+Store::State::State(const std::string& file, const Retention& how_much, Clock now,
+                    const Calendar& calendar)
     : path(file),
       retention(how_much),
       db(open_store(path)),
@@ -214,7 +228,12 @@ Store::State::State(const std::string& file, const Retention& how_much, Clock no
       samples(db.get(), path, how_much.sample_steps),
       stations(db.get(), path),
       take(db.get(), path, select("id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3")),
+      totals(db.get(), path, calendar, how_much.totals),
       find(db.get(), path, select("id = ?1")),
+      last_looked_at(db.get(), path,
+                     "SELECT id FROM inspection WHERE id < ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2"),
+      ids_between(db.get(), path,
+                  "SELECT min(id), max(id) FROM inspection WHERE time >= ?1 AND time < ?2"),
       image(db.get(), path, "SELECT bytes, type FROM image WHERE id = ?1"),
       map(db.get(), path, "SELECT patches, grid_w, grid_h FROM map WHERE id = ?1"),
       set_learned(db.get(), path, "UPDATE inspection SET learned = ?2 WHERE id = ?1"),
@@ -241,12 +260,18 @@ Store::State::State(const std::string& file, const Retention& how_much, Clock no
       insert_image_(db.get(), path, "INSERT INTO image(id, type, bytes) VALUES(?1, ?2, ?3)"),
       insert_map_(db.get(), path,
                   "INSERT INTO map(id, grid_w, grid_h, patches) VALUES(?1, ?2, ?3, ?4)"),
-      kept_(db.get(), path, "SELECT keeps, kept_bytes FROM inspection WHERE id = ?1"),
+      kept_(db.get(), path,
+            "SELECT keeps, kept_bytes, time, station, task, feedback FROM inspection WHERE id = "
+            "?1"),
       set_feedback_(
           db.get(), path,
           "UPDATE inspection SET feedback = ?2, feedback_time = ?3, keeps = ?4 WHERE id = ?1"),
       reserve_(db.get(), path, "UPDATE reserved SET last = ?1") {
   count();
+  if (totals.is_due()) {
+    transaction.change(0, 0, [&] { totals.count_rows(); });
+    transaction.commit();
+  }
   opened_ = FileIdentity(path);
 }
 
@@ -394,6 +419,8 @@ bool Store::State::set_feedback(std::int64_t id, std::string_view label, std::st
     if (!kept_.step(kReading)) return false;
     keeps = kept_.integer(0);
     bytes = not_negative(kept_.integer(1));
+    totals.call(short_text(kept_, 2), short_text(kept_, 3), short_text(kept_, 4),
+                short_text(kept_, 5), label);
   }
   const Keeps before{keeps};
   Keeps after = before;
@@ -408,8 +435,18 @@ bool Store::State::set_feedback(std::int64_t id, std::string_view label, std::st
   return true;
 }
 
-Store::Store(const std::string& path, const Retention& retention, Clock now)
-    : state_(std::make_unique<State>(path, retention, std::move(now))) {}
+std::vector<StoredInspection> Store::State::list(const InspectionFilter& filter) const {
+  const Where where(filter);
+  Statement statement(db.get(), path, select(where.clause));
+  where.bind(statement);
+  std::vector<StoredInspection> inspections;
+  while (statement.step(kReading)) inspections.push_back(read_row(statement));
+  return inspections;
+}
+
+Store::Store(const std::string& path, const Retention& retention, Clock now,
+             const std::vector<std::chrono::minutes>& shifts)
+    : state_(std::make_unique<State>(path, retention, std::move(now), Calendar(shifts))) {}
 
 Store::~Store() = default;
 
@@ -438,6 +475,7 @@ std::int64_t Store::add(const StoredInspection& inspection, std::string_view ima
     if (keep_image) state_->insert_image(id, image_bytes, image_type);
     if (keep_map) state_->insert_map(id, patches, grid_w, grid_h);
     state_->outputs.added(id);
+    state_->totals.add(inspection);
     state_->room.make(tally);
   });
   if (!state_->outputs.empty() || state_->transaction.is_due()) state_->transaction.commit(1);
@@ -455,13 +493,46 @@ std::optional<StoredInspection> Store::find(std::int64_t id) {
 }
 
 std::vector<StoredInspection> Store::list(const InspectionFilter& filter) {
-  const Where where(filter);
   const auto lock = state_->enter();
-  Statement statement(state_->db.get(), state_->path, select(where.clause));
-  where.bind(statement);
-  std::vector<StoredInspection> inspections;
-  while (statement.step(kReading)) inspections.push_back(read_row(statement));
-  return inspections;
+  return state_->list(filter);
+}
+
+StoredPage Store::page(const InspectionFilter& filter) {
+  InspectionFilter few = filter;
+  few.before = filter.before.value_or(std::numeric_limits<std::int64_t>::max());
+  const auto lock = state_->enter();
+  std::optional<std::int64_t> last;
+  {
+    const ResetGuard reset(state_->last_looked_at);
+    state_->last_looked_at.bind(1, *few.before);
+    state_->last_looked_at.bind(2, kMostRowsLookedAt - 1);
+    if (state_->last_looked_at.step(kReading)) last = state_->last_looked_at.integer(0);
+  }
+  if (last && filter.after && *last <= *filter.after) last.reset();
+  if (last) few.after = *last - 1;
+  StoredPage page;
+  page.inspections = state_->list(few);
+  const bool is_full = page.inspections.size() == std::min(few.limit, kMostRowsRead);
+  page.next = is_full && !page.inspections.empty() ? page.inspections.back().id : last;
+  return page;
+}
+
+void Store::narrow(InspectionFilter& filter) {
+  if (!filter.since && !filter.until) return;
+  if (filter.since) check_time(*filter.since);
+  if (filter.until) check_time(*filter.until);
+  const std::string since = filter.since.value_or("");
+  const std::string until = filter.until.value_or(":");  // behind every figure
+  const auto lock = state_->enter();
+  Statement& ids = state_->ids_between;
+  const ResetGuard reset(ids);
+  ids.bind(1, since);
+  ids.bind(2, until);
+  const bool found = ids.step(kReading) && !ids.is_null(0);
+  const std::int64_t first = found ? ids.integer(0) : 0;
+  const std::int64_t last = found ? ids.integer(1) : 0;
+  filter.after = std::max(filter.after.value_or(0), first - 1);
+  filter.before = std::min(filter.before.value_or(last + 1), last + 1);
 }
 
 std::optional<StoredImage> Store::image(std::int64_t id) {
@@ -557,6 +628,7 @@ void Store::rename_task(std::string_view from, std::string_view to) {
       rename.bind(2, names[1]);
       rename.run("renaming a task");
     }
+    state_->totals.rename_task(names[0], names[1]);
   });
   state_->flush(std::move(lock));
 }
@@ -578,6 +650,22 @@ std::vector<StationCounts> Store::stations(std::string_view since) {
   check_time(since);
   const auto lock = state_->enter();
   return state_->stations.read(since);
+}
+
+void Store::totals(std::int64_t since, std::int64_t until,
+                   const std::function<void(const StoredTotal&)>& visit) {
+  StoredTotal last;
+  last.begin = since;
+  for (;;) {
+    std::vector<StoredTotal> some;
+    {
+      const auto lock = state_->enter();
+      some = state_->totals.read(last, until);
+    }
+    if (some.empty()) return;
+    for (const StoredTotal& total : some) visit(total);
+    last = std::move(some.back());
+  }
 }
 
 std::vector<float> Store::scores(std::string_view task, std::string_view verdict, std::size_t n) {

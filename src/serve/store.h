@@ -70,9 +70,26 @@ struct InspectionFilter {
   std::optional<std::string> feedback;
   std::optional<std::string> source;
   std::optional<std::string> station;
+  std::optional<std::string> since;  ///< a time; itself not left out
+  std::optional<std::string> until;  ///< a time; itself left out
   std::optional<std::int64_t> before;
   std::optional<std::int64_t> after;
   std::size_t limit = 50;  ///< at most 500
+};
+
+/// A part of a list that is read bit by bit.
+struct StoredPage {
+  std::vector<StoredInspection> inspections;
+  std::optional<std::int64_t> next;  ///< `before` of what follows; nothing: this was the last
+};
+
+/// How many inspections of a slot (serve/calendar.h), a station and a task there were of one kind.
+struct StoredTotal {
+  std::int64_t begin = 0;  ///< of the slot, seconds since 1970
+  std::string station;
+  std::string task;
+  int what = -1;  ///< CountedAs (serve/store_totals.h)
+  std::uint64_t n = 0;
 };
 
 /// What a station has inspected since a time, whether or not the rows are still kept.
@@ -105,10 +122,13 @@ struct StoredSample {
 /// defect are evidence and go last, as do their rows; but they fill no more than nine tenths, so
 /// that there is always room for what comes in. Samples are kept for `sample_steps` calls, then
 /// every second for twice as long, every fourth for four times as long, and so on.
+/// Totals stay when their inspections go; when they are more than `totals` numbers (of 50 bytes or
+/// so), the oldest go.
 struct Retention {
   std::size_t inspections = 100000;
   std::size_t image_bytes = std::size_t{2} << 30;
   std::size_t sample_steps = 8192;
+  std::size_t totals = 1000000;
 };
 
 struct StoreCounts {
@@ -160,8 +180,10 @@ class Store {
   /// Opens or makes the file; ":memory:" keeps all in memory. Throws Error: kDamaged for a file
   /// that is no sound store, kInput for one that is another program's or a newer version's, or that
   /// cannot be opened.
+  /// Totals are kept apart where one of these shifts begins.
   explicit Store(const std::string& path, const Retention& retention = {},
-                 Clock now = std::chrono::steady_clock::now);
+                 Clock now = std::chrono::steady_clock::now,
+                 const std::vector<std::chrono::minutes>& shifts = {});
   /// Flushes; what fails then is lost.
   ~Store();
   Store(const Store&) = delete;
@@ -178,6 +200,12 @@ class Store {
   std::optional<StoredInspection> find(std::int64_t id);
   /// Newest first.
   std::vector<StoredInspection> list(const InspectionFilter& filter);
+  /// The same, but after 2000 rows that do not all agree it says where to go on: however rare what
+  /// is looked for, nobody waits long for this.
+  StoredPage page(const InspectionFilter& filter);
+  /// Sets `before` and `after` to the ids that lie in the filter's times. It is then found by them,
+  /// which is faster.
+  void narrow(InspectionFilter& filter);
   std::optional<StoredImage> image(std::int64_t id);
   std::optional<StoredMap> map(std::int64_t id);
 
@@ -206,6 +234,11 @@ class Store {
   /// thousand that were heard of last. Counted once for each `since`, and kept up to date from then
   /// on, so asking costs next to nothing.
   std::vector<StationCounts> stations(std::string_view since);
+
+  /// Calls `visit` with all totals of slots that begin from `since` to before `until`, in order.
+  /// Read a few thousand at a time, without the mutex in between.
+  void totals(std::int64_t since, std::int64_t until,
+              const std::function<void(const StoredTotal&)>& visit);
 
   /// Scores of a task's last inspections with this verdict, newest first, at most n or 100,000.
   std::vector<float> scores(std::string_view task, std::string_view verdict, std::size_t n);

@@ -88,7 +88,20 @@ INSERT INTO series VALUES(1, lower(hex(randomblob(8))));
 PRAGMA user_version = 5;
 )sql";
 
-constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3, kVersion4, kVersion5};
+// What inspections add up to (store_totals.h), and whether those of an earlier version have been
+// counted.
+constexpr char kVersion6[] = R"sql(
+CREATE TABLE hour_total(
+  begin INTEGER NOT NULL, station TEXT NOT NULL, task TEXT NOT NULL, what INTEGER NOT NULL,
+  n INTEGER NOT NULL, PRIMARY KEY(begin, station, task, what)) WITHOUT ROWID;
+CREATE INDEX inspection_time ON inspection(time);
+ALTER TABLE reserved ADD COLUMN totals INTEGER NOT NULL DEFAULT 0;
+UPDATE reserved SET totals = NOT EXISTS(SELECT 1 FROM inspection);
+PRAGMA user_version = 6;
+)sql";
+
+constexpr const char* kVersions[] = {kVersion1, kVersion2, kVersion3,
+                                     kVersion4, kVersion5, kVersion6};
 constexpr auto kVersion = static_cast<std::int64_t>(std::size(kVersions));
 
 // No mapping: a file that another program shortens would end the process. No wiping of what is

@@ -28,6 +28,7 @@ import serving
 from lessons_test import LessonsServiceTest
 from regions_test import RegionsServiceTest
 from serving import BOOK, SEEN, SIDE, SLOW, ServiceTest, chunk, multipart, picture, png, product, together
+from statistics_test import StatisticsServiceTest
 
 KILLS = int(os.environ.get("CONTCORE_TEST_KILLS", "3" if SLOW else "8"))
 ROLES = ["inspect", "learn", "admin"]
@@ -2563,7 +2564,8 @@ class CoverageTest(unittest.TestCase):
 
 def load_tests(loader, _, __):
     classes = [DocumentTest, StoryTest, StationTest, AccessTest, HostileTest, CrowdTest, SnapshotTest, DurabilityTest, DiskTest,
-               LessonsServiceTest, RegionsServiceTest, WatchTest, ClientTest, SaidTest, CoverageTest]  # fmt: skip
+               LessonsServiceTest, RegionsServiceTest, StatisticsServiceTest, WatchTest, ClientTest, SaidTest,
+               CoverageTest]  # fmt: skip
     return unittest.TestSuite(loader.loadTestsFromTestCase(one) for one in classes)
 
 

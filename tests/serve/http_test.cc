@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "contcore/error.h"
+#include "serve/http_stream.h"
 #include "serve/raw_client.h"
 
 namespace contcore {
@@ -87,6 +88,15 @@ class HttpTest : public testing::Test {
     if (request.path == "/drops") return;
     if (request.path == "/later") return shelf_.put(std::move(reply));
     if (request.path == "/large") return reply.send(text(std::string(std::size_t{32} << 20, 'x')));
+    if (request.path == "/stream") {
+      HttpResponse response = text("not sent");
+      response.stream = std::make_shared<HttpStream>([this](const auto& stream) {
+        const std::lock_guard lock(asked_mutex_);
+        asked_.push_back(stream);
+        asked_more_.notify_all();
+      });
+      return reply.send(std::move(response));
+    }
     if (request.path == "/headers") {
       HttpResponse response = text("x");
       response.status = 12345;
@@ -104,6 +114,24 @@ class HttpTest : public testing::Test {
     reply.send(text("a second answer must not count"));
   }
 
+  // The stream that asks for a piece.
+  std::shared_ptr<HttpStream> asking() {
+    std::unique_lock lock(asked_mutex_);
+    if (!asked_more_.wait_for(lock, std::chrono::seconds(10), [&] { return !asked_.empty(); })) {
+      throw std::runtime_error("no piece was asked for");
+    }
+    const auto stream = asked_.back();
+    asked_.pop_back();
+    return stream;
+  }
+  bool is_asked() {
+    const std::lock_guard lock(asked_mutex_);
+    return !asked_.empty();
+  }
+
+  std::mutex asked_mutex_;
+  std::condition_variable asked_more_;
+  std::vector<std::shared_ptr<HttpStream>> asked_;
   std::atomic<int> handled_{0};
   Shelf shelf_;
   std::unique_ptr<HttpServer> server_;
@@ -780,6 +808,94 @@ TEST_F(HttpTest, RepliesRaceWithTheEnd) {
       EXPECT_TRUE(status == 200 || status == 503) << status;
     }
     server_.reset();
+  }
+}
+
+TEST_F(HttpTest, AStreamIsSentPieceByPiece) {
+  RawClient client(port());
+  for (int again = 0; again < 2; ++again) {
+    client.send(get("/stream"));
+    asking()->give("one,");
+    asking()->give(std::string(100000, 'x'));
+    const auto stream = asking();
+    stream->give("");
+    stream->give("after its end");
+    const RawAnswer answer = client.chunked();
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_EQ(answer.headers.at("Transfer-Encoding"), "chunked");
+    EXPECT_EQ(answer.headers.count("Content-Length"), 0u);
+    EXPECT_EQ(answer.body, "one," + std::string(100000, 'x'));
+  }
+  EXPECT_EQ(client.ask(get("/")).status, 200) << "the connection is kept";
+}
+
+TEST_F(HttpTest, AStreamThatFailsHasNoEnd) {
+  RawClient client(port());
+  client.send(get("/stream"));
+  asking()->give("half");
+  asking()->fail();
+  EXPECT_EQ(client.chunked().status, 0) << "it must not look whole";
+  RawClient other(port());
+  other.send("HEAD /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(other.answer(false).status, 200);
+  EXPECT_EQ(other.ask(get("/")).status, 200);
+  EXPECT_FALSE(is_asked()) << "nothing is made that is not sent";
+}
+
+// One piece is asked for and no more, and other clients do not notice.
+TEST_F(HttpTest, AClientThatReadsSlowlyHoldsOnePiece) {
+  HttpLimits limits;
+  limits.answer_seconds = 0.5;
+  start(limits);
+  RawClient client(port(), 4096);
+  client.send(get("/stream"));
+  auto stream = asking();
+  stream->give(std::string(std::size_t{32} << 20, 'x'));  // more than fits into the sockets
+  RawClient other(port());
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(other.ask(get("/")).status, 200);
+  EXPECT_FALSE(is_asked());
+  // Who takes nothing is dropped, and the stream knows.
+  for (int i = 0; i < 1000 && !stream->is_closed(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(stream->is_closed());
+  stream->give("nobody gets this");
+  EXPECT_EQ(other.ask(get("/")).status, 200);
+}
+
+// A piece may take longer to make than a client may take to read it.
+TEST_F(HttpTest, MakingAPieceMayTakeLong) {
+  HttpLimits limits;
+  limits.answer_seconds = 0.1;
+  start(limits);
+  RawClient client(port());
+  client.send(get("/stream"));
+  const auto stream = asking();
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  stream->give("late");
+  asking()->give("");
+  EXPECT_EQ(client.chunked().body, "late");
+}
+
+TEST_F(HttpTest, StreamsRaceWithTheEnd) {
+  for (int round = 0; round < 20; ++round) {
+    start();
+    std::vector<std::unique_ptr<RawClient>> clients;
+    for (int i = 0; i < 5; ++i) {
+      clients.push_back(std::make_unique<RawClient>(port()));
+      clients.back()->send(get("/stream"));
+    }
+    std::vector<std::shared_ptr<HttpStream>> streams;
+    for (int i = 0; i < 5; ++i) streams.push_back(asking());
+    std::thread giver([&] {
+      for (const auto& stream : streams) stream->give("piece");
+    });
+    if (round % 2 == 0) clients.resize(2);
+    server_->drain(0);
+    giver.join();
+    for (const auto& stream : streams) stream->give("too late");
+    const std::lock_guard lock(asked_mutex_);
+    asked_.clear();
   }
 }
 

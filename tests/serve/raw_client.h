@@ -88,6 +88,24 @@ class RawClient {
     return answer;
   }
 
+  /// The same of an answer in chunks; status 0 if it has no end.
+  RawAnswer chunked() {
+    RawAnswer whole = answer(false);
+    for (;;) {
+      std::size_t line = 0;
+      while ((line = buffer_.find("\r\n")) == buffer_.npos) {
+        if (!receive()) return {};
+      }
+      const std::size_t size = std::strtoull(buffer_.c_str(), nullptr, 16);
+      while (buffer_.size() < line + size + 4) {
+        if (!receive()) return {};
+      }
+      whole.body += buffer_.substr(line + 2, size);
+      buffer_.erase(0, line + size + 4);
+      if (size == 0) return whole;
+    }
+  }
+
   RawAnswer ask(std::string_view request) {
     send(request);
     return answer();

@@ -100,6 +100,9 @@ class StoreTest : public testing::Test {
     for (const char* column : {"alarms", "good"}) {
       elsewhere(fmt::format("ALTER TABLE sample DROP COLUMN {}", column));
     }
+    elsewhere("DROP TABLE hour_total");
+    elsewhere("DROP INDEX inspection_time");
+    elsewhere("ALTER TABLE reserved DROP COLUMN totals");
     elsewhere("DROP INDEX inspection_task");
     elsewhere("CREATE INDEX inspection_task ON inspection(task, id)");
     elsewhere("DROP TABLE output");
