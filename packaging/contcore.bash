@@ -38,9 +38,9 @@ _contcore() {
       commands="learn inspect info merge shrink lessons forget versions rename evaluate analyze backbone extract sample nearest serve demo help"
       options="-h --help -V --version" ;;
     "learn")
-      options="-h --help --server --task --online --ratio --defects --masks --review --strict --memory-limit --backbone --layers --precision --dimension --resize --crop --tile --overlap --score --memory --capacity --consolidate --q --paper --versions --versions-size --device --threads --json" ;;
+      options="-h --help --server --task --region --online --ratio --defects --masks --review --strict --memory-limit --backbone --layers --precision --dimension --resize --crop --tile --overlap --score --memory --capacity --consolidate --q --paper --versions --versions-size --device --threads --json" ;;
     "inspect")
-      options="-h --help --server --heatmaps --maps --task --false-alarms --strangers --use --backbone --device --threads --json" ;;
+      options="-h --help --server --heatmaps --maps --task --false-alarms --strangers --fail-on-defect --use --backbone --device --threads --json" ;;
     "info")
       options="-h --help --false-alarms --json" ;;
     "merge")
@@ -82,7 +82,7 @@ _contcore() {
     "nearest")
       options="-h --help --k --out --indices --device --threads --json" ;;
     "serve")
-      options="-h --help --address --port --tokens --watch --station --shifts --false-alarms --strangers --queue --rate --max-body --keep-inspections --keep-images --threads --device --backbone --layers --precision --dimension --resize --crop --tile --overlap --score --memory --capacity --consolidate --q --paper --versions --versions-size" ;;
+      options="-h --help --address --port --tokens --watch --station --shifts --webhook --webhook-secret --mqtt --mqtt-password --output-queue --false-alarms --strangers --queue --rate --max-body --keep-inspections --keep-images --threads --device --backbone --layers --precision --dimension --resize --crop --tile --overlap --score --memory --capacity --consolidate --q --paper --versions --versions-size" ;;
     "demo")
       options="-h --help --report --backbone --threads --device" ;;
     "help")
@@ -94,6 +94,10 @@ _contcore() {
     "learn --server")
       return 0 ;;
     "learn --task")
+      return 0 ;;
+    "learn --region")
+      compopt -o filenames 2>/dev/null
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return 0 ;;
     "learn --ratio")
       return 0 ;;
@@ -522,6 +526,20 @@ _contcore() {
     "serve --station")
       return 0 ;;
     "serve --shifts")
+      return 0 ;;
+    "serve --webhook")
+      return 0 ;;
+    "serve --webhook-secret")
+      compopt -o filenames 2>/dev/null
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
+      return 0 ;;
+    "serve --mqtt")
+      return 0 ;;
+    "serve --mqtt-password")
+      compopt -o filenames 2>/dev/null
+      mapfile -t COMPREPLY < <(compgen -f -- "$word")
+      return 0 ;;
+    "serve --output-queue")
       return 0 ;;
     "serve --false-alarms")
       return 0 ;;
