@@ -8,7 +8,8 @@ std::string csv_text(std::string_view text) {
   std::string cell = is_formula ? "'" : "";
   bool quoted = false;
   for (const char c : text) {
-    quoted = quoted || c == '"' || c == ',' || c == '\r' || c == '\n';
+    // Spreadsheets of some countries part cells at a semicolon.
+    quoted = quoted || std::string_view("\",;\t\r\n").find(c) != std::string_view::npos;
     if (c == '"') cell += '"';
     if (c == '\0') {
       cell += "\xef\xbf\xbd";

@@ -65,6 +65,8 @@ std::tm local_time(std::time_t time) {
 
 std::string on_clock(std::time_t time) { return fmt::format("{:%H:%M}", local_time(time)); }
 
+std::string day_of(std::time_t time) { return fmt::format("{:%Y-%m-%d}", local_time(time)); }
+
 std::string on_date(std::time_t time) { return fmt::format("{:%a %Y-%m-%d}", local_time(time)); }
 
 // "Fri 2024-05-31, 06:00 to 14:00"; with both days where they differ.
@@ -243,8 +245,8 @@ std::string worst(const std::vector<ShiftReport::Part>& parts) {
                                  ? fmt::format(", {:.2f} × threshold", row.score / *row.threshold)
                                  : "";
     out += fmt::format("<b>{}</b>, {} {}<br>score {:.4g}{}<br>{}{}</figure>\n", row.id,
-                       row.time.substr(0, 10), on_clock(seconds_of(row.time)), row.score, over,
-                       html(row.task),
+                       day_of(seconds_of(row.time)), on_clock(seconds_of(row.time)), row.score,
+                       over, html(row.task),
                        row.source.empty() ? "" : "<br>" + html(row.source.substr(0, 60)));
   }
   return out + "</div>\n";

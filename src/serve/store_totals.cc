@@ -75,11 +75,13 @@ StoreTotals::StoreTotals(sqlite3* db, const std::string& path, const Calendar& c
       read_(db, path,
             "SELECT begin, station, task, what, n FROM hour_total WHERE (begin, station, task, "
             "what) > (?1, ?2, ?3, ?4) AND begin < ?5 ORDER BY begin, station, task, what LIMIT ?6"),
-      remove_oldest_(
-          db, path,
-          "DELETE FROM hour_total WHERE (begin, station, task, what) IN (SELECT begin, station, "
-          "task, what FROM hour_total ORDER BY begin, station, task, what LIMIT 512)") {
-  Statement all(db, path, "SELECT count(*) FROM hour_total");
+      remove_oldest_(db, path,
+                     "DELETE FROM hour_total WHERE begin = (SELECT min(begin) FROM hour_total)") {
+  count_own_rows();
+}
+
+void StoreTotals::count_own_rows() {
+  Statement all(db_, path_, "SELECT count(*) FROM hour_total");
   if (all.step(kCountingTotals)) rows_ = static_cast<std::size_t>(all.integer(0));
 }
 
@@ -100,8 +102,7 @@ void StoreTotals::count(std::int64_t slot, std::string_view station, std::string
   count_.bind(3, task);
   count_.bind(4, std::int64_t{what});
   count_.bind(5, std::int64_t{n});
-  // Of a new row n is what it was begun with. One that was undone may be counted twice here, so
-  // that there seem to be more than there are, until the next start.
+  // Of a new row n is what it was begun with; one that was undone seems new again.
   if (count_.step(kCountingTotals) && count_.integer(0) <= 1) ++rows_;
 }
 
@@ -131,10 +132,13 @@ void StoreTotals::call(std::string_view time, std::string_view station, std::str
   count_label(after, 1);
 }
 
+// What began first goes, whole: what is left of a slot would be counts of other things.
 void StoreTotals::make_room() {
   if (rows_ <= most_) return;
+  count_own_rows();
+  if (rows_ <= most_) return;
   remove_oldest_.run(kCountingTotals);
-  rows_ -= std::min(rows_, static_cast<std::size_t>(std::max(sqlite3_changes(db_), 1)));
+  rows_ -= std::min(rows_, static_cast<std::size_t>(sqlite3_changes(db_)));
 }
 
 void StoreTotals::rename_task(std::string_view from, std::string_view to) {

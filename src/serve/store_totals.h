@@ -63,6 +63,7 @@ class StoreTotals {
  private:
   void count(std::int64_t slot, std::string_view station, std::string_view task, int what, int n);
   void make_room();
+  void count_own_rows();
   std::int64_t slot_of(std::string_view time);
 
   const std::string& path_;

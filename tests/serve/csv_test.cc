@@ -21,7 +21,9 @@ TEST(Csv, NoTextIsAFormula) {
   EXPECT_EQ(csv_text("+1"), "'+1");
   EXPECT_EQ(csv_text("-1"), "'-1");
   EXPECT_EQ(csv_text("@x"), "'@x");
-  EXPECT_EQ(csv_text("\t=1"), "'\t=1");
+  EXPECT_EQ(csv_text("\t=1"), "\"'\t=1\"");
+  EXPECT_EQ(csv_text("x;=1+1"), "\"x;=1+1\"");  // parted there in some countries
+  EXPECT_EQ(csv_text("x\t=1+1"), "\"x\t=1+1\"");
   EXPECT_EQ(csv_text("=cmd|\"/c\"!A1"), "\"'=cmd|\"\"/c\"\"!A1\"");
   EXPECT_EQ(csv_text("a=1"), "a=1");
 }

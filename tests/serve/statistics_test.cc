@@ -309,6 +309,37 @@ TEST_F(StatisticsTest, TotalsDoNotGrowWithoutBound) {
   }
 }
 
+// A slot goes whole: what is left of one would be counts of something else. And what a person says
+// and takes back takes no room.
+TEST_F(StatisticsTest, TotalsGoByWholeSlots) {
+  Retention retention;
+  retention.totals = 300;
+  Store store(path_, retention);
+  StoredInspection row;
+  row.verdict = "good";
+  std::map<std::int64_t, std::uint64_t> added;
+  for (int i = 0; i < 400; ++i) {
+    row.time = stored_time(3600 * (i / 20));
+    row.station = std::to_string(i % 20);
+    const std::int64_t id = store.add(row, "", "", {}, 0, 0);
+    ++added[3600 * (i / 20)];
+    store.feedback(id, "defect", row.time);
+    store.feedback(id, "", row.time);
+    std::map<std::int64_t, std::uint64_t> kept;
+    std::size_t numbers = 0;
+    store.totals(-100000, 1LL << 40, [&](const StoredTotal& total) {
+      ++numbers;
+      if (total.what == kCountedGood) kept[total.begin] += total.n;
+    });
+    ASSERT_LE(numbers, 300u);
+    // 20 stations × (good, a latency, called defect) an hour: five hours fit.
+    ASSERT_GE(kept.size(), std::min<std::size_t>(added.size(), 4));
+    std::uint64_t sum = 0;
+    for (const auto& [begin, n] : kept) sum += n;
+    ASSERT_EQ(sum, i % 20 + 1 + 20 * (kept.size() - 1)) << "at " << i;
+  }
+}
+
 // A station's totals of an hour are more than are read at once.
 TEST_F(StatisticsTest, ManyTotalsAreReadOnce) {
   Store store(path_);
