@@ -54,7 +54,7 @@ void check_region(const RegionOfInterest& region);
 SharedRegion read_region(const std::string& path);
 
 /// Where the region is in an image: of each row the pixels [begin, end) that are inside, from left
-/// to right.
+/// to right. Throws Error (kInput) for a region that parse_region() would refuse.
 struct PixelRun {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;

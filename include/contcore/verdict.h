@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -55,13 +56,22 @@ Inspection judge(const Memory& memory, const Patches& patches, std::span<float> 
 /// whole): that of the task that is named, or each that tasks have, in their order.
 std::vector<SharedRegion> regions_to_see(const Memory& memory, const std::string& task);
 
-/// The image seen through each of them. Regions of images of another shape are passed over. Throws
-/// Error (kInput) where all are, and as Extractor::extract.
-std::vector<Patches> views_of(const Extractor& extractor, const Image& image,
-                              const std::vector<SharedRegion>& regions, Compute& compute);
+/// How near the patches are to the product that they resemble most, of those with their region, and
+/// how far half of its own images are; 0: not known. Nothing when there is none.
+struct Likeness {
+  float distance = 0;
+  float usual = 0;
+};
+std::optional<Likeness> likeness(const Memory& memory, const Patches& patches);
 
-/// The view with the product that it resembles most; of several alike, the first.
-Patches best_view(const Memory& memory, std::vector<Patches> views);
+/// The image seen through the one of the regions by which it is most like a product, measured by
+/// how alike that product's own images are (and where that is not known, by distance alone); of
+/// several, the first. Each region costs a pass of the network. Regions of images of another shape
+/// are passed over. Throws Error (kInput) where all are, and as Extractor::extract.
+Patches best_view(const Extractor& extractor, const Image& image,
+                  const std::vector<SharedRegion>& regions,
+                  const std::function<std::optional<Likeness>(const Patches&)>& likeness_of,
+                  Compute& compute);
 
 /// Searches, judges, and draws the map over the image the patches are of. Throws Error (kInput)
 /// when the memory is empty, and as judge().

@@ -74,6 +74,19 @@ void check_counts(const RegionOfInterest& region) {
   }
 }
 
+void check_form(const RegionOfInterest& region) {
+  const std::size_t w = region.width, h = region.height;
+  if (w == 0 || h == 0 || w > kLongestSide || h > kLongestSide || w > kMostPixels / h) {
+    refuse(
+        fmt::format("a region of an image of {} × {} pixels cannot be; it says the size of the "
+                    "images it was drawn on",
+                    w, h));
+  }
+  if (region.polygons.empty() == region.counts.empty()) refuse(kForm);
+  check_polygons(region);
+  if (!region.counts.empty()) check_counts(region);
+}
+
 // Where the sides of the polygons cross the height y, sorted.
 void crossings_at(const RegionOfInterest& region, double y, std::vector<double>& found) {
   found.clear();
@@ -164,23 +177,6 @@ bool same_region(const SharedRegion& a, const SharedRegion& b) {
   return a == b || (a && b && *a == *b);
 }
 
-namespace {
-
-void check_form(const RegionOfInterest& region) {
-  const std::size_t w = region.width, h = region.height;
-  if (w == 0 || h == 0 || w > kLongestSide || h > kLongestSide || w > kMostPixels / h) {
-    refuse(
-        fmt::format("a region of an image of {} × {} pixels cannot be; it says the size of the "
-                    "images it was drawn on",
-                    w, h));
-  }
-  if (region.polygons.empty() == region.counts.empty()) refuse(kForm);
-  check_polygons(region);
-  if (!region.counts.empty()) check_counts(region);
-}
-
-}  // namespace
-
 void check_region(const RegionOfInterest& region) {
   check_form(region);
   const std::size_t w = region.width, h = region.height;
@@ -241,6 +237,7 @@ std::string region_text(const RegionOfInterest& region) {
 }
 
 RegionRows region_rows(const RegionOfInterest& region, std::size_t width, std::size_t height) {
+  check_form(region);
   return region.counts.empty() ? rows_of_polygons(region, width, height)
                                : rows_of_mask(region, width, height);
 }

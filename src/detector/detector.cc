@@ -637,7 +637,8 @@ Inspection Detector::inspect(const Image& image, const InspectOptions& options,
                              Compute& compute) const {
   const Memory& memory = state_->memory;
   const auto regions = regions_to_see(memory, options.task);
-  const Patches patches = best_view(memory, views_of(state_->extractor, image, regions, compute));
+  const auto likeness_of = [&](const Patches& view) { return likeness(memory, view); };
+  const Patches patches = best_view(state_->extractor, image, regions, likeness_of, compute);
   return contcore::inspect(memory, patches, options, compute);
 }
 

@@ -21,7 +21,7 @@ Extracted extract_image(const Extractor& extractor, const ImageList& images, std
     const Image image = keep_bytes ? images.load(i, result.bytes) : images.load(i);
     result.patches =
         about_image(images.name(i), [&] { return extractor.extract(image, compute, region); });
-    result.look = look_at(image);
+    result.look = look_at(image, region);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kInput) throw;
     result.error = error.what();

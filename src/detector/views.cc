@@ -1,15 +1,24 @@
 // In: an image, and a memory whose tasks look at different parts of their images. Out: the patches
 // of the view that it is judged by. Fails where no task looks at images of its shape.
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "contcore/error.h"
 #include "contcore/verdict.h"
 
 namespace contcore {
+namespace {
+
+bool is_nearer(const Likeness& a, const Likeness& b) {
+  if (a.usual > 0 && b.usual > 0) {
+    return static_cast<double>(a.distance) * static_cast<double>(b.usual) <
+           static_cast<double>(b.distance) * static_cast<double>(a.usual);
+  }
+  return a.distance < b.distance;
+}
+
+}  // namespace
 
 std::vector<SharedRegion> regions_to_see(const Memory& memory, const std::string& task) {
   if (!task.empty()) return {memory.region_of(task)};
@@ -24,30 +33,33 @@ std::vector<SharedRegion> regions_to_see(const Memory& memory, const std::string
   return regions;
 }
 
-std::vector<Patches> views_of(const Extractor& extractor, const Image& image,
-                              const std::vector<SharedRegion>& regions, Compute& compute) {
-  const auto fits = [&](const SharedRegion& region) {
-    return !region || fits_region(*region, image.width, image.height);
-  };
-  const bool none = std::none_of(regions.begin(), regions.end(), fits);
-  std::vector<Patches> views;
-  for (const SharedRegion& region : regions) {
-    // Where none fits, the first says so.
-    if (fits(region) || none) views.push_back(extractor.extract(image, compute, region));
-  }
-  return views;
+std::optional<Likeness> likeness(const Memory& memory, const Patches& patches) {
+  const auto found = memory.resemblance(patches.vectors.view(), patches.grid().region());
+  if (!found) return std::nullopt;
+  const auto usual = memory.strangeness(found->task, {}, 0.5);
+  return Likeness{found->distance, usual ? usual->limit : 0};
 }
 
-Patches best_view(const Memory& memory, std::vector<Patches> views) {
-  std::size_t best = 0;
-  float least = std::numeric_limits<float>::infinity();
-  for (std::size_t i = 0; views.size() > 1 && i < views.size(); ++i) {
-    const auto found = memory.resemblance(views[i].vectors.view(), views[i].grid().region());
-    if (!found || found->distance >= least) continue;
-    best = i;
-    least = found->distance;
+Patches best_view(const Extractor& extractor, const Image& image,
+                  const std::vector<SharedRegion>& regions,
+                  const std::function<std::optional<Likeness>(const Patches&)>& likeness_of,
+                  Compute& compute) {
+  std::vector<SharedRegion> fitting;
+  for (const SharedRegion& region : regions) {
+    if (!region || fits_region(*region, image.width, image.height)) fitting.push_back(region);
   }
-  return std::move(views[best]);
+  if (fitting.empty()) fitting.push_back(regions.front());  // it says so
+  Patches best = extractor.extract(image, compute, fitting.front());
+  if (fitting.size() == 1) return best;
+  std::optional<Likeness> nearest = likeness_of(best);
+  for (std::size_t i = 1; i < fitting.size(); ++i) {
+    Patches view = extractor.extract(image, compute, fitting[i]);
+    const auto seen = likeness_of(view);
+    if (!seen || (nearest && !is_nearer(*seen, *nearest))) continue;
+    best = std::move(view);
+    nearest = seen;
+  }
+  return best;
 }
 
 }  // namespace contcore

@@ -218,7 +218,9 @@ SharedRegion Memory::region_of(const std::string& task) const {
 
 void Memory::check_region(const std::string& task, const SharedRegion& region) const {
   const auto known = find_task(task);
-  if (!known || same_region(tasks()[*known].region, region)) return;
+  if (known && same_region(tasks()[*known].region, region)) return;
+  if (region) contcore::check_region(*region);  // one that cannot be read again is not learned
+  if (!known) return;
   throw Error(Error::Kind::kInput,
               fmt::format("task '{}' was learned {}; forget the task and learn it again to change "
                           "that, or learn these images as another task",

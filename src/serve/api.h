@@ -123,6 +123,7 @@ class Api {
   HttpResponse rename_task(const HttpRequest&, const Params&, Compute&);
 
   Patches extract(const Image& picture, Compute& compute, const SharedRegion& region = {}) const;
+  Patches see(const Image& picture, const std::string& task, Compute& compute) const;
   /// Its id is 0 when it could not be kept.
   StoredInspection inspect_image(std::string_view bytes, const std::string& task,
                                  const std::string& source, const std::string& station,

@@ -89,12 +89,8 @@ void Api::keep() {
   }
 }
 
-StoredInspection Api::inspect_image(std::string_view bytes, const std::string& asked,
-                                    const std::string& source, const std::string& station,
-                                    Compute& compute) {
-  const Clock::time_point start = Clock::now();
-  const std::string task = product_of(station, asked);
-  const Image picture = decode(bytes);
+// Through the region that it is to be judged by.
+Patches Api::see(const Image& picture, const std::string& task, Compute& compute) const {
   std::vector<SharedRegion> regions;
   {
     const auto memory = live_.memory();
@@ -106,19 +102,32 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& a
     }
     regions = regions_to_see(*memory, task);
   }
-  std::vector<Patches> views;
+  const auto likeness_of = [&](const Patches& view) { return likeness(*live_.memory(), view); };
   try {
-    views = views_of(live_.extractor(), picture, regions, compute);
+    return best_view(live_.extractor(), picture, regions, likeness_of, compute);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kInput) throw;
     throw Refusal{422, error.what()};
   }
-  Patches patches;
+}
+
+StoredInspection Api::inspect_image(std::string_view bytes, const std::string& asked,
+                                    const std::string& source, const std::string& station,
+                                    Compute& compute) {
+  const Clock::time_point start = Clock::now();
+  const std::string task = product_of(station, asked);
+  const Image picture = decode(bytes);
+  Patches patches = see(picture, task, compute);
   StoredInspection row;
   std::vector<float> distances;
   {
-    const auto memory = live_.memory();  // held for the search alone
-    patches = best_view(*memory, std::move(views));
+    auto memory = live_.memory();  // held for the search alone
+    while (!task.empty() && memory->find_task(task) &&
+           !same_region(memory->region_of(task), patches.grid().region())) {
+      memory = {};  // forgotten meanwhile, and learned again through another region
+      patches = see(picture, task, compute);
+      memory = live_.memory();
+    }
     distances = memory->distances(patches.vectors.view(), compute);
     InspectOptions options;
     options.false_alarms = options_.false_alarms;
@@ -364,8 +373,8 @@ std::shared_ptr<const GridRegion> Api::inside_of(const StoredInspection& row, co
   if (!region || !fits_region(*region, row.width, row.height)) return nullptr;
   auto inside = std::make_shared<GridRegion>();
   inside->region = region;
-  inside->places = places_touched(region_rows(*region, row.width, row.height), input, kept.grid_w,
-                                  kept.grid_h);
+  inside->places =
+      places_touched(region_rows(*region, row.width, row.height), input, kept.grid_w, kept.grid_h);
   return inside->places.empty() ? nullptr : inside;
 }
 
@@ -377,11 +386,10 @@ Api::Layers Api::layers(const StoredInspection& row) {
   const auto inside = inside_of(row, *kept, input);
   make_small(input, *kept, row, small);
   const PatchGrid grid{kept->grid_w, kept->grid_h, input.width, input.height, input.tile, inside};
-  Layers result{to_original(anomaly_map(inside ? choose(kept->patches, inside->places)
-                                               : kept->patches,
-                                        grid),
-                            input, small.width, small.height),
-                0};
+  Layers result{
+      to_original(anomaly_map(inside ? choose(kept->patches, inside->places) : kept->patches, grid),
+                  input, small.width, small.height),
+      0};
   if (inside) clear_outside(result.map, region_rows(*inside->region, small.width, small.height));
   const float peak = *std::max_element(result.map.values.begin(), result.map.values.end());
   result.level = outline_level(score_of(live_.memory()->source), row.score, row.threshold, peak);
@@ -417,7 +425,9 @@ HttpResponse Api::region(const HttpRequest& /*request*/, const Params& params,
                          Compute& /*compute*/) {
   const StoredInspection row = stored(params);
   const SharedRegion region = live_.memory()->region_of(row.task);
-  if (!region) throw Refusal{404, "its task has no region of interest"};
+  if (!region || !fits_region(*region, row.width, row.height)) {
+    throw Refusal{404, "its task has no region of interest, or has it of images of another shape"};
+  }
   const Image small = small_picture_of(row);
   Map map{small.width, small.height, std::vector<float>(small.width * small.height, 1.0F)};
   clear_outside(map, region_rows(*region, small.width, small.height));

@@ -368,8 +368,8 @@ HttpResponse Api::job_image(const HttpRequest& request, const Params& params, Co
   try {
     bytes = image_of(request);
     const Image picture = decode(bytes);
-    image.look = look_at(picture);
     patches = extract(picture, compute, job->region());
+    image.look = look_at(picture, job->region());
   } catch (const Refusal& refused) {
     job->skip(image.name, refused.detail);
     throw;

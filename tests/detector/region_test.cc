@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <regex>
 #include <string>
@@ -272,6 +273,69 @@ TEST_F(RegionTest, ManyRegionsInOneMemory) {
   const Patches whole = detector.extractor().extract(flat, compute_);
   expect_error(Error::Kind::kUsage, "not seen through",
                [&] { inspect(detector.memory(), whole, pinned, compute_); });
+}
+
+// What one product's region shows, the other's images show as well, nearly: the nearer of the two
+// is not the one whose images are the more alike.
+TEST_F(RegionTest, AProductIsToldByHowAlikeItsOwnImagesAre) {
+  const auto region_of = [](double left) {
+    return of_polygons(256, {{{left, 20}, {left + 100, 20}, {left + 100, 236}, {left, 236}}});
+  };
+  const SharedRegion left = region_of(10), right = region_of(146);
+  const auto likeness_in = [](std::vector<Likeness> seen) {
+    return [seen = std::move(seen), i = std::size_t{0}](const Patches&) mutable {
+      return std::optional(seen[i++]);
+    };
+  };
+  Detector detector = open("line.ccm");
+  const Image image = make_product("gear", 1, "", 1).image;
+  const auto chosen = [&](std::vector<Likeness> seen) {
+    return best_view(detector.extractor(), image, {left, right}, likeness_in(std::move(seen)),
+                     compute_)
+        .grid()
+        .region();
+  };
+  EXPECT_EQ(chosen({{2, 4}, {1, 1}}), left);  // half of what is usual there
+  EXPECT_EQ(chosen({{2, 1}, {3, 4}}), right);
+  EXPECT_EQ(chosen({{2, 0}, {1, 1}}), right);  // not known of one: by the distance
+  EXPECT_EQ(chosen({{1, 0}, {2, 8}}), left);
+  EXPECT_EQ(chosen({{1, 1}, {1, 1}}), left);  // of several alike the first
+
+  // And by a memory: an image of the mean product's own is about as far as is usual.
+  detector.learn(pieces("gear", left, 1), task("gear", left), compute_);
+  const Patches own = detector.extractor().extract(
+      elsewhere(make_product("gear", 50, "", 1).image, left, 50), compute_, left);
+  const auto found = likeness(detector.memory(), own);
+  ASSERT_TRUE(found);
+  EXPECT_GT(found->usual, 0);
+  EXPECT_LT(found->distance, 2 * found->usual);
+  EXPECT_FALSE(likeness(detector.memory(), detector.extractor().extract(image, compute_, right)));
+}
+
+// A program can give what no file could: it is refused before anything is learned.
+TEST_F(RegionTest, RefusesWhatCouldNotBeReadAgain) {
+  Detector detector = open("line.ccm");
+  const auto with = [](double x, std::size_t points) {
+    auto region = std::make_shared<RegionOfInterest>(*middle());
+    region->polygons[0].resize(points, {x, 100});
+    return region;
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const SharedRegion& region :
+       {SharedRegion(with(nan, 6)), SharedRegion(with(1e8, 6)), SharedRegion(with(5, 1001)),
+        SharedRegion(with(5, 2)), std::make_shared<const RegionOfInterest>()}) {
+    EXPECT_THROW(detector.learn(pieces("gear", {}, 0), task("gear", region), compute_), Error);
+    const Image image = make_product("gear", 1, "", 1).image;
+    EXPECT_THROW(detector.learn_online(image, task("gear", region), compute_), Error);
+    EXPECT_THROW(detector.extractor().extract(image, compute_, region), Error);
+    Memory memory = detector.memory().fresh();
+    LearnHow how;
+    how.task = "gear";
+    how.region = region;
+    const Vectors features(8, memory.dimension());
+    EXPECT_THROW(memory.learn(features.view(), how, compute_), Error);
+  }
+  EXPECT_EQ(detector.memory().size(), 0u);
 }
 
 TEST_F(RegionTest, OneTaskHasOneRegion) {

@@ -374,6 +374,32 @@ TEST(Review, TellsMasksAndGrayImages) {
   EXPECT_FALSE(two_colours.blank);
 }
 
+// Not by what lies outside of the region.
+TEST(Review, LooksAtTheRegionAlone) {
+  RegionOfInterest region;
+  region.width = 32;
+  region.height = 24;
+  region.polygons = {{{4, 4}, {20, 4}, {20, 20}, {4, 20}}};
+  const auto inside = std::make_shared<const RegionOfInterest>(region);
+  const auto is_in = [](std::size_t x, std::size_t y) {
+    return x >= 4 && x < 20 && y >= 4 && y < 20;
+  };
+  const auto blank_in = [&](std::size_t x, std::size_t y) {
+    const int v = static_cast<int>(7 * x + y);
+    return is_in(x, y) ? std::array{90, 90, 90} : std::array{v, 255 - v, v};
+  };
+  const auto lively_in = [&](std::size_t x, std::size_t y) {
+    const int v = static_cast<int>(7 * x + y);
+    return is_in(x, y) ? std::array{v, v, v} : std::array{200, 20, 20};
+  };
+  EXPECT_TRUE(look_at(filled(blank_in), inside).blank);
+  EXPECT_TRUE(look_at(filled(blank_in), inside).gray);
+  EXPECT_FALSE(look_at(filled(blank_in)).blank);
+  EXPECT_FALSE(look_at(filled(lively_in), inside).blank);
+  EXPECT_TRUE(look_at(filled(lively_in), inside).gray);
+  EXPECT_FALSE(look_at(filled(lively_in)).gray);
+}
+
 TEST_F(ReviewOfImages, TellsMasksAndMixedColours) {
   Made made(1);
   add(made, 20);
