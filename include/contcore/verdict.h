@@ -58,11 +58,11 @@ std::vector<SharedRegion> regions_to_see(const Memory& memory, const std::string
 
 /// How near the patches are to the product that they resemble most, of those with their region, and
 /// how far half of its own images are; 0: not known. Nothing when there is none.
-struct Likeness {
+struct Resemblance {
   float distance = 0;
   float usual = 0;
 };
-std::optional<Likeness> likeness(const Memory& memory, const Patches& patches);
+std::optional<Resemblance> resemblance(const Memory& memory, const Patches& patches);
 
 /// The image seen through the one of the regions by which it is most like a product, measured by
 /// how alike that product's own images are (and where that is not known, by distance alone); of
@@ -70,7 +70,7 @@ std::optional<Likeness> likeness(const Memory& memory, const Patches& patches);
 /// are passed over. Throws Error (kInput) where all are, and as Extractor::extract.
 Patches best_view(const Extractor& extractor, const Image& image,
                   const std::vector<SharedRegion>& regions,
-                  const std::function<std::optional<Likeness>(const Patches&)>& likeness_of,
+                  const std::function<std::optional<Resemblance>(const Patches&)>& resemblance_of,
                   Compute& compute);
 
 /// Searches, judges, and draws the map over the image the patches are of. Throws Error (kInput)

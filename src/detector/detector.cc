@@ -637,8 +637,8 @@ Inspection Detector::inspect(const Image& image, const InspectOptions& options,
                              Compute& compute) const {
   const Memory& memory = state_->memory;
   const auto regions = regions_to_see(memory, options.task);
-  const auto likeness_of = [&](const Patches& view) { return likeness(memory, view); };
-  const Patches patches = best_view(state_->extractor, image, regions, likeness_of, compute);
+  const auto resemblance_of = [&](const Patches& view) { return resemblance(memory, view); };
+  const Patches patches = best_view(state_->extractor, image, regions, resemblance_of, compute);
   return contcore::inspect(memory, patches, options, compute);
 }
 

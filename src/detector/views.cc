@@ -10,7 +10,7 @@
 namespace contcore {
 namespace {
 
-bool is_nearer(const Likeness& a, const Likeness& b) {
+bool is_nearer(const Resemblance& a, const Resemblance& b) {
   if (a.usual > 0 && b.usual > 0) {
     return static_cast<double>(a.distance) * static_cast<double>(b.usual) <
            static_cast<double>(b.distance) * static_cast<double>(a.usual);
@@ -33,16 +33,16 @@ std::vector<SharedRegion> regions_to_see(const Memory& memory, const std::string
   return regions;
 }
 
-std::optional<Likeness> likeness(const Memory& memory, const Patches& patches) {
+std::optional<Resemblance> resemblance(const Memory& memory, const Patches& patches) {
   const auto found = memory.resemblance(patches.vectors.view(), patches.grid().region());
   if (!found) return std::nullopt;
   const auto usual = memory.strangeness(found->task, {}, 0.5);
-  return Likeness{found->distance, usual ? usual->limit : 0};
+  return Resemblance{found->distance, usual ? usual->limit : 0};
 }
 
 Patches best_view(const Extractor& extractor, const Image& image,
                   const std::vector<SharedRegion>& regions,
-                  const std::function<std::optional<Likeness>(const Patches&)>& likeness_of,
+                  const std::function<std::optional<Resemblance>(const Patches&)>& resemblance_of,
                   Compute& compute) {
   std::vector<SharedRegion> fitting;
   for (const SharedRegion& region : regions) {
@@ -51,10 +51,10 @@ Patches best_view(const Extractor& extractor, const Image& image,
   if (fitting.empty()) fitting.push_back(regions.front());  // it says so
   Patches best = extractor.extract(image, compute, fitting.front());
   if (fitting.size() == 1) return best;
-  std::optional<Likeness> nearest = likeness_of(best);
+  std::optional<Resemblance> nearest = resemblance_of(best);
   for (std::size_t i = 1; i < fitting.size(); ++i) {
     Patches view = extractor.extract(image, compute, fitting[i]);
-    const auto seen = likeness_of(view);
+    const auto seen = resemblance_of(view);
     if (!seen || (nearest && !is_nearer(*seen, *nearest))) continue;
     best = std::move(view);
     nearest = seen;

@@ -102,9 +102,11 @@ Patches Api::see(const Image& picture, const std::string& task, Compute& compute
     }
     regions = regions_to_see(*memory, task);
   }
-  const auto likeness_of = [&](const Patches& view) { return likeness(*live_.memory(), view); };
+  const auto resemblance_of = [&](const Patches& view) {
+    return resemblance(*live_.memory(), view);
+  };
   try {
-    return best_view(live_.extractor(), picture, regions, likeness_of, compute);
+    return best_view(live_.extractor(), picture, regions, resemblance_of, compute);
   } catch (const Error& error) {
     if (error.kind() != Error::Kind::kInput) throw;
     throw Refusal{422, error.what()};

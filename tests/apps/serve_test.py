@@ -1313,8 +1313,10 @@ class CrowdTest(ServiceTest):
         inspected, added = sum(replies[::2], []), sum(replies[1::2], [])
         for some, good in (inspected, 201), (added, 200):
             self.assertEqual(sum(r.status == good for r in some), 7)
-            self.assertEqual({r.status for r in some}, {good, 503})
-            self.assertTrue(all(int(r.headers.get("Retry-After")) >= 1 for r in some if r.status == 503))
+            refused = [r for r in some if r.status != good]
+            self.assertLessEqual({r.status for r in refused}, {503})
+            self.assertTrue(all(int(r.headers.get("Retry-After")) >= 1 for r in refused))
+        self.assertIn(503, [r.status for r in inspected + added])  # three at most have a place
         served = [r.json()["id"] for r in inspected if r.status == 201]
         self.assertEqual(len(set(served)), len(served))
         listed = service.good("GET", "/v1/inspections", source="crowd", limit=100)["inspections"]

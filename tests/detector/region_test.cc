@@ -282,14 +282,14 @@ TEST_F(RegionTest, AProductIsToldByHowAlikeItsOwnImagesAre) {
     return of_polygons(256, {{{left, 20}, {left + 100, 20}, {left + 100, 236}, {left, 236}}});
   };
   const SharedRegion left = region_of(10), right = region_of(146);
-  const auto likeness_in = [](std::vector<Likeness> seen) {
+  const auto likeness_in = [](std::vector<Resemblance> seen) {
     return [seen = std::move(seen), i = std::size_t{0}](const Patches&) mutable {
       return std::optional(seen[i++]);
     };
   };
   Detector detector = open("line.ccm");
   const Image image = make_product("gear", 1, "", 1).image;
-  const auto chosen = [&](std::vector<Likeness> seen) {
+  const auto chosen = [&](std::vector<Resemblance> seen) {
     return best_view(detector.extractor(), image, {left, right}, likeness_in(std::move(seen)),
                      compute_)
         .grid()
@@ -305,11 +305,12 @@ TEST_F(RegionTest, AProductIsToldByHowAlikeItsOwnImagesAre) {
   detector.learn(pieces("gear", left, 1), task("gear", left), compute_);
   const Patches own = detector.extractor().extract(
       elsewhere(make_product("gear", 50, "", 1).image, left, 50), compute_, left);
-  const auto found = likeness(detector.memory(), own);
+  const auto found = resemblance(detector.memory(), own);
   ASSERT_TRUE(found);
   EXPECT_GT(found->usual, 0);
   EXPECT_LT(found->distance, 2 * found->usual);
-  EXPECT_FALSE(likeness(detector.memory(), detector.extractor().extract(image, compute_, right)));
+  EXPECT_FALSE(
+      resemblance(detector.memory(), detector.extractor().extract(image, compute_, right)));
 }
 
 // A program can give what no file could: it is refused before anything is learned.

@@ -336,7 +336,7 @@ TEST_F(StatisticsTest, TotalsGoByWholeSlots) {
     ASSERT_GE(kept.size(), std::min<std::size_t>(added.size(), 4));
     std::uint64_t sum = 0;
     for (const auto& [begin, n] : kept) sum += n;
-    ASSERT_EQ(sum, i % 20 + 1 + 20 * (kept.size() - 1)) << "at " << i;
+    ASSERT_EQ(sum, static_cast<std::uint64_t>(i % 20 + 1) + 20 * (kept.size() - 1)) << "at " << i;
   }
 }
 
