@@ -141,6 +141,7 @@ class Detector(Memory):
         images: Sequence[Any],
         task: str,
         p: float,
+        region: str,
         online: bool,
         strict: bool,
         false_alarms: float,
@@ -150,7 +151,7 @@ class Detector(Memory):
         progress: Callback,
     ) -> Facts: ...
     def learn_one(
-        self, pixels: NDArray[np.uint8], task: str, p: float, who: str, where: Where
+        self, pixels: NDArray[np.uint8], task: str, p: float, region: str, who: str, where: Where
     ) -> None: ...
     def learn_defect(
         self,
@@ -189,6 +190,7 @@ class Detector(Memory):
 
 def find_images(paths: Sequence[bytes]) -> List[str]: ...
 def read_image(path: bytes) -> NDArray[np.uint8]: ...
+def read_region(path: bytes) -> str: ...
 def write_image(path: bytes, pixels: NDArray[np.uint8]) -> None: ...
 def draw(
     pixels: NDArray[np.uint8],

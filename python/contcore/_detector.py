@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import getpass
+import json
 import os
 import warnings
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    Any,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 import numpy as np
 from numpy.typing import NDArray
@@ -547,6 +560,7 @@ class Detector:
         strict: bool = False,
         false_alarms: float = 0.05,
         memory_limit: Size = None,
+        region: Any = None,
         threads: Optional[int] = None,
         device: DeviceName = "auto",
         progress: Progress = None,
@@ -557,7 +571,9 @@ class Detector:
 
         `images` are files and folders (of a data set with a split the good ones alone), or arrays
         or PIL images. `p` is the part of the patches that is taken (0.01; online 0.1); `online`
-        learns one image at a time, each seen once."""
+        learns one image at a time, each seen once. `region` is what is looked at, of a new task, which keeps it: a
+        mask (True, or not black: inside) as an array, an image or its file, or polygons in pixels,
+        `{"width": 640, "height": 480, "polygons": [[[10, 10], [630, 10], [320, 470]]]}`."""
         as_name(task, "task")
         rate = _rate(p)
         given = _given(_listed(images))
@@ -568,6 +584,7 @@ class Detector:
                 given,
                 task,
                 rate,
+                _region(region),
                 online,
                 strict,
                 part(false_alarms, "false_alarms"),
@@ -589,12 +606,18 @@ class Detector:
         task: str,
         *,
         p: Optional[float] = None,
+        region: Any = None,
         threads: Optional[int] = None,
         device: DeviceName = "auto",
     ) -> None:
-        """Learns one image. What it scores before that calibrates its task."""
+        """Learns one image. What it scores before that calibrates its task. `region` as in `learn`."""
         self._detector.learn_one(
-            _pixels(image), as_name(task, "task"), _rate(p), _user(), where(threads, device)
+            _pixels(image),
+            as_name(task, "task"),
+            _rate(p),
+            _region(region),
+            _user(),
+            where(threads, device),
         )
 
     def learn_defect(
@@ -827,6 +850,31 @@ def _mask(mask: Any) -> NDArray[np.uint8]:
     array = np.asarray(mask)
     marks = array.dtype == np.bool_ or (array.dtype.kind in "iu" and array.size > 0 and array.max() <= 1)
     return as_image((array != 0).astype(np.uint8) * 255 if marks else array, "mask")
+
+
+def _region(region: Any) -> str:
+    """As the engine reads it: polygons, or a mask's runs of pixels outside, inside, outside, …"""
+    if region is None:
+        return ""
+    if isinstance(region, Mapping):
+        return json.dumps(region, default=_plain)
+    if is_path(region):
+        return _contcore.read_region(as_path(region))
+    mask = np.asarray(region)
+    inside = mask if mask.ndim == 2 and mask.dtype == np.bool_ else as_image(region, "region").any(axis=2)
+    flat = inside.ravel()
+    ends = [*(np.flatnonzero(flat[1:] != flat[:-1]) + 1).tolist(), flat.size]
+    counts = np.diff(ends, prepend=0).tolist()
+    height, width = inside.shape
+    first: List[int] = [0] if flat.size and flat[0] else []
+    return json.dumps({"width": width, "height": height, "counts": first + counts})
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays, for JSON."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"region: polygons are lists of points, and no {type(value).__name__}")
 
 
 _OF_NEW = {

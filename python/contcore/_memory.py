@@ -59,6 +59,8 @@ class Task:
     threshold: Optional[float]
     """Of the score, at the rate of false alarms that was asked for; None: not calibrated yet."""
     threshold_by_hand: bool
+    region: Optional[Dict[str, Any]]
+    """What of its images is looked at, as `Detector.learn` takes it; None: all of them."""
 
 
 class Memory:

@@ -272,13 +272,23 @@ void refuse_any(const std::vector<Remark>& remarks) {
   if (!remarks.empty()) throw Error(Error::Kind::kInput, "nothing is learned: " + remarks[0].text);
 }
 
+// Of its text; empty: the whole image.
+SharedRegion region_of(const std::string& text) {
+  if (text.empty()) return {};
+  RegionOfInterest region = parse_region(text);
+  check_region(region);
+  return std::make_shared<const RegionOfInterest>(std::move(region));
+}
+
 // As the command does it: of a data set with a split the good images alone.
 py::dict learn(const DetectorRef& place, const py::list& images, const std::string& task, double p,
-               bool online, bool strict, double false_alarms, std::size_t memory_limit,
-               const std::string& who, const Where& where, const py::object& progress) {
+               const std::string& region, bool online, bool strict, double false_alarms,
+               std::size_t memory_limit, const std::string& who, const Where& where,
+               const py::object& progress) {
   const Images given(images);
   LearnOptions options;
   options.task = task;
+  options.region = region_of(region);
   options.p = p;
   options.online = online;
   options.strict = strict;
@@ -306,10 +316,11 @@ py::dict learn(const DetectorRef& place, const py::list& images, const std::stri
 }
 
 void learn_online(const DetectorRef& place, const py::buffer& pixels, const std::string& task,
-                  double p, const std::string& who, const Where& where) {
+                  double p, const std::string& region, const std::string& who, const Where& where) {
   const ImageArray array(pixels);
   LearnOptions options;
   options.task = task;
+  options.region = region_of(region);
   options.p = p;
   options.who = who;
   network_runs();
@@ -543,6 +554,9 @@ void bind_detector(py::module_& module) {
       names.append(name_of(file));
     }
     return names;
+  });
+  module.def("read_region", [](const std::string& path) {
+    return unlocked([&] { return region_text(*read_region(path)); });
   });
   module.def("read_image", [](const std::string& path) {
     return to_numpy(unlocked([&] { return read_image(path); }));

@@ -110,6 +110,10 @@ py::list tasks(const MemoryRef& memory, double false_alarms) {
     facts["threshold"] = py::none();
     if (task.threshold) facts["threshold"] = task.threshold->score;
     facts["threshold_by_hand"] = task.threshold && task.threshold->by_hand;
+    facts["region"] = py::none();
+    if (task.record.region) {
+      facts["region"] = py::module_::import("json").attr("loads")(region_text(*task.record.region));
+    }
     list.append(facts);
   }
   return list;

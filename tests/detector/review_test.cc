@@ -378,7 +378,7 @@ TEST(Review, TellsMasksAndGrayImages) {
 TEST(Review, LooksAtTheRegionAlone) {
   RegionOfInterest region;
   region.width = 32;
-  region.height = 24;
+  region.height = 32;
   region.polygons = {{{4, 4}, {20, 4}, {20, 20}, {4, 20}}};
   const auto inside = std::make_shared<const RegionOfInterest>(region);
   const auto is_in = [](std::size_t x, std::size_t y) {

@@ -66,6 +66,64 @@ def test_every_way_to_hand_in_an_image(detector, tmp_path):
         np.testing.assert_array_equal(seen.image, array)
 
 
+REGION = {"width": 64, "height": 64, "polygons": [[[10, 10], [54, 10], [54, 54], [10, 54]]]}
+
+
+def test_what_lies_outside_of_a_region_changes_nothing(folder):
+    """However the region is given; the command has the same."""
+    mask = np.zeros((64, 64), bool)
+    mask[10:54, 10:54] = True
+    Image.fromarray(mask).save(folder / "mask.png")
+
+    def scene(i, seed, **more):
+        rng = np.random.default_rng(1000 * seed + i)
+        return np.where(mask[:, :, None], plate(i, **more), rng.integers(0, 256, (64, 64, 3), np.uint8))
+
+    points = {**REGION, "polygons": [np.array(REGION["polygons"][0])]}
+    image_of_it = (mask * 200).astype(np.uint8)
+    seen = []
+    for seed, region in enumerate([REGION, points, mask, image_of_it, folder / "mask.png", Image.fromarray(mask)]):
+        detector = contcore.Detector(**HOW)
+        detector.learn([scene(i, seed) for i in range(25)], "plate", p=0.5, region=region)
+        detector.learn_online(scene(30, seed), "plate", region=region)
+        shown = [detector.inspect(scene(99, seed, scratch=bad)) for bad in (False, True)]
+        assert [one.verdict for one in shown] == ["good", "defect"]
+        assert not shown[1].map[~mask].any() and shown[1].map[mask].any()
+        seen.append((detector.memory.vectors.tobytes(), [one.score for one in shown]))
+        (task,) = detector.memory.tasks
+        assert task.region == REGION if seed < 2 else sum(task.region["counts"]) == 64 * 64
+    assert all(one == seen[0] for one in seen)
+
+    with contcore.Detector.open_to_learn(folder / "line.ccm", **HOW) as line:
+        line.learn(folder / "good", "plate", region=REGION)
+        with pytest.raises(contcore.InputError, match="forget the task"):
+            line.learn(folder / "good", "plate", region=mask.T ^ np.eye(64, dtype=bool))
+        line.save()
+    said = subprocess.run([sys.executable, "-m", "contcore", "info", str(folder / "line.ccm"), "--json"], capture_output=True)
+    assert json.loads(said.stdout)["tasks"][0]["region"] == REGION
+
+
+@pytest.mark.parametrize(
+    "region, error, says",
+    [
+        (np.zeros((64, 64), bool), contcore.InputError, "no pixel"),
+        (np.ones((64, 64), bool), contcore.InputError, "whole image"),
+        (np.ones((0, 0), bool), contcore.InputError, "region"),
+        (np.full((64, 64), 0.5), TypeError, "uint8"),
+        (np.tri(64, 32, dtype=bool), contcore.InputError, "same shape"),
+        ({**REGION, "polygons": [[[np.nan, 1], [9, 9], [9, 1]]]}, contcore.InputError, "a region is"),
+        ({**REGION, "polygons": object()}, TypeError, "region"),
+        ({}, contcore.InputError, "a region is"),
+        ("no such file.png", contcore.InputError, "no such file.png"),
+    ],
+)
+def test_what_is_no_region(region, error, says):
+    detector = contcore.Detector(**HOW)
+    with pytest.raises(error, match=says):
+        detector.learn([plate(i) for i in range(3)], "plate", region=region)
+    assert len(detector.memory) == 0
+
+
 @pytest.mark.parametrize("mode", ["L", "RGB", "RGBA", "P", "1", "LA", "I;16"])
 def test_modes_as_their_files(detector, tmp_path, mode):
     # What PIL has in memory and what a file of it gives must be the same pixels.
