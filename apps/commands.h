@@ -24,6 +24,7 @@ void add_extract(CLI::App& app);
 void add_sample(CLI::App& app);
 void add_nearest(CLI::App& app);
 void add_serve(CLI::App& app);
+void add_camera(CLI::App& app);
 void add_demo(CLI::App& app);
 
 }  // namespace contcore::app

@@ -197,6 +197,7 @@ int run(int argc, char** argv) {
   contcore::app::add_sample(app);
   contcore::app::add_nearest(app);
   contcore::app::add_serve(app);
+  contcore::app::add_camera(app);
   contcore::app::add_demo(app);
   add_help(app);
   app.footer(

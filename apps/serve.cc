@@ -27,6 +27,7 @@ constexpr char kFooter[] =
     "  contcore serve line.ccm                       then open http://127.0.0.1:8080\n"
     "  contcore serve line.ccm --watch camera/       inspects each image that is or appears there\n"
     "  contcore serve line.ccm --address 0.0.0.0 --tokens tokens.txt\n"
+    "  contcore serve line.ccm --camera 'Basler-21876543,station=press 4,trigger=Line1'\n"
     "  contcore serve line.ccm --webhook http://mes.example/verdicts --mqtt mqtt://broker.example\n"
     "A token file has lines \"role token [name]\" (roles: inspect, learn, admin) and mode 600; "
     "the\n"
@@ -44,6 +45,7 @@ struct ServeCommand {
   std::vector<std::string> webhooks;
   std::string webhook_secret;
   std::vector<std::string> brokers;
+  std::vector<std::string> cameras;
   std::string mqtt_password;
   MemorySettings settings;
   KeptVersions kept;
@@ -82,6 +84,9 @@ void prepare(ServeCommand& command) {
   options.device = command.device.chosen();
   check_station_option(options);
   prepare_outputs(command);
+  for (const std::string& camera : command.cameras) {
+    options.cameras.push_back(parse_camera(camera));
+  }
   options.memory.backbone = command.settings.backbone();
   options.memory.kept = command.kept.limits();
   const std::string& path = options.memory.path;
@@ -138,6 +143,10 @@ void add_serve(CLI::App& app) {
       ->type_name("DIR");
   sub->add_option("--station", options.station, "Station that the watched folder's images are of")
       ->type_name("NAME");
+  sub->add_option("--camera", command->cameras,
+                  "GenICam camera whose frames are inspected, for a station; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("ID,station=NAME,…");
   sub->add_option("--shifts", command->shifts, "When shifts begin, by this machine's clock")
       ->capture_default_str()
       ->type_name("HH:MM,…");

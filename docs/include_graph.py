@@ -17,7 +17,7 @@ END = "<!-- end of include graph -->\n"
 
 # Whose public headers are whose.
 PUBLIC = {
-    "base": ["error", "npy", "progress", "ranks", "threads", "vectors"],
+    "base": ["error", "npy", "progress", "ranks", "region_of_interest", "threads", "vectors"],
     "device": ["compute", "device"],
     "coreset": ["compare", "distance", "greedy", "nearest", "samplers"],
     "memory": ["history", "memory"],
@@ -25,6 +25,7 @@ PUBLIC = {
     "backbone": ["backbone", "embedding"],
     "detector": ["detector", "extract", "extractor", "defects", "review", "verdict"],
     "evaluate": ["analyze", "dataset", "evaluate", "method", "metrics", "schedule"],
+    "camera": [],
     "serve": ["service"],
     "mpi": ["mpi"],
 }

@@ -22,6 +22,7 @@ _contcore() {
       " sample") command="sample" ;;
       " nearest") command="nearest" ;;
       " serve") command="serve" ;;
+      " camera") command="camera" ;;
       " demo") command="demo" ;;
       " help") command="help" ;;
       "analyze bound") command="analyze bound" ;;
@@ -35,7 +36,7 @@ _contcore() {
   done
   case "$command" in
     "")
-      commands="learn inspect info merge shrink lessons forget versions rename evaluate analyze backbone extract sample nearest serve demo help"
+      commands="learn inspect info merge shrink lessons forget versions rename evaluate analyze backbone extract sample nearest serve camera demo help"
       options="-h --help -V --version" ;;
     "learn")
       options="-h --help --server --task --region --online --ratio --defects --masks --review --strict --memory-limit --backbone --layers --precision --dimension --resize --crop --tile --overlap --score --memory --capacity --consolidate --q --paper --versions --versions-size --device --threads --json" ;;
@@ -82,11 +83,13 @@ _contcore() {
     "nearest")
       options="-h --help --k --out --indices --device --threads --json" ;;
     "serve")
-      options="-h --help --address --port --tokens --watch --station --shifts --webhook --webhook-secret --mqtt --mqtt-password --output-queue --false-alarms --strangers --queue --rate --max-body --keep-inspections --keep-images --threads --device --backbone --layers --precision --dimension --resize --crop --tile --overlap --score --memory --capacity --consolidate --q --paper --versions --versions-size" ;;
+      options="-h --help --address --port --tokens --watch --station --camera --shifts --webhook --webhook-secret --mqtt --mqtt-password --output-queue --false-alarms --strangers --queue --rate --max-body --keep-inspections --keep-images --threads --device --backbone --layers --precision --dimension --resize --crop --tile --overlap --score --memory --capacity --consolidate --q --paper --versions --versions-size" ;;
+    "camera")
+      options="-h --help --out --count --wait --json" ;;
     "demo")
       options="-h --help --report --backbone --threads --device" ;;
     "help")
-      commands="learn inspect info merge shrink lessons forget versions rename evaluate analyze backbone extract sample nearest serve demo help"
+      commands="learn inspect info merge shrink lessons forget versions rename evaluate analyze backbone extract sample nearest serve camera demo help"
       options="-h --help" ;;
   esac
   # A value.
@@ -525,6 +528,8 @@ _contcore() {
       return 0 ;;
     "serve --station")
       return 0 ;;
+    "serve --camera")
+      return 0 ;;
     "serve --shifts")
       return 0 ;;
     "serve --webhook")
@@ -594,6 +599,14 @@ _contcore() {
     "serve --versions")
       return 0 ;;
     "serve --versions-size")
+      return 0 ;;
+    "camera --out")
+      compopt -o filenames 2>/dev/null
+      mapfile -t COMPREPLY < <(compgen -d -- "$word")
+      return 0 ;;
+    "camera --count")
+      return 0 ;;
+    "camera --wait")
       return 0 ;;
     "demo --report")
       compopt -o filenames 2>/dev/null

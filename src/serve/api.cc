@@ -9,6 +9,7 @@
 
 #include "contcore/error.h"
 #include "serve/api_common.h"
+#include "serve/cameras.h"
 #include "serve/clock.h"
 #include "serve/service.h"
 
@@ -50,11 +51,13 @@ bool is_own_host(std::string_view host) {
 
 }  // namespace
 
-Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store, Outputs& outputs)
+Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store, Outputs& outputs,
+         Cameras& cameras)
     : options_(options),
       live_(live),
       store_(store),
       outputs_(outputs),
+      cameras_(cameras),
       calendar_(options.shifts),
       routes_(routes(options.http.body)),
       alone_(1, options.device) {
@@ -89,6 +92,8 @@ Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store, Outputs&
   how.most = options.queue;
   how.note = options.note;
   inspectors_ = std::make_unique<Executor>(how);
+  how.threads = std::max<std::size_t>(1, cameras.triggered_by_software());
+  shots_ = std::make_unique<Executor>(how);
   how.threads = 1;
   how.device = {};
   how.most = kQueryQueue;
@@ -113,6 +118,7 @@ Api::~Api() { finish(); }
 
 void Api::finish() {
   inspectors_->finish();
+  shots_->finish();
   query_->finish();
   pictures_->finish();
   learner_->finish();
@@ -156,6 +162,7 @@ std::vector<Api::Route> Api::routes(std::size_t image) {
       {"POST", {v1, seen, any, "feedback"}, &Api::feedback, kLearner, learn, kJsonBytes},
       {"GET", {v1, "stations"}, &Api::stations, kQuery, look, 0},
       {"PUT", {v1, "stations", any}, &Api::pin_station, kQuery, Role::kAdmin, kJsonBytes},
+      {"POST", {v1, "stations", any, "trigger"}, &Api::trigger, kCameras, look, 0},
       {"POST", {v1, "tasks", any, "images"}, &Api::learn_image, kLearner, learn, image},
       {"POST", {v1, "jobs"}, &Api::create_job, kQuery, learn, kRegionBytes},
       {"POST", {v1, "jobs", any, "images"}, &Api::job_image, kInspector, learn, image},
@@ -284,6 +291,8 @@ Executor& Api::executor_of(const Route& route, const HttpRequest& request) const
       return *inspectors_;
     case Where::kLearner:
       return *learner_;
+    case Where::kCameras:
+      return *shots_;
     default:
       return *query_;
   }

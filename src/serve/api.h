@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "camera/feed.h"
 #include "contcore/detector.h"
 #include "serve/calendar.h"
 #include "serve/executor.h"
@@ -30,12 +31,14 @@
 
 namespace contcore {
 
+class Cameras;
 class Outputs;
 struct ServiceOptions;
 
 class Api {
  public:
-  Api(const ServiceOptions& options, LiveMemory& live, Store& store, Outputs& outputs);
+  Api(const ServiceOptions& options, LiveMemory& live, Store& store, Outputs& outputs,
+      Cameras& cameras);
   ~Api();
 
   /// For the HTTP server.
@@ -46,6 +49,8 @@ class Api {
   /// is nothing to compare it with. For one thread.
   bool inspect_file(const std::string& path, const std::string& name, WatchHooks::Done done);
   void show_watch(const WatchState& state);
+  /// The same for a camera's frame; from any thread.
+  bool inspect_frame(const std::string& station, Frame&& frame, CameraFeed::Done done);
 
   /// From now on it is not ready for more.
   void wind_down() { winding_down_ = true; }
@@ -60,7 +65,8 @@ class Api {
     kQuery,
     kPictures,  // what takes longer than a query, and nobody's line waits for
     kInspector,
-    kLearner
+    kLearner,
+    kCameras  // what waits for a frame
   };
   struct Route {
     const char* method;
@@ -108,6 +114,7 @@ class Api {
   HttpResponse feedback(const HttpRequest&, const Params&, Compute&);
   HttpResponse stations(const HttpRequest&, const Params&, Compute&);
   HttpResponse pin_station(const HttpRequest&, const Params&, Compute&);
+  HttpResponse trigger(const HttpRequest&, const Params&, Compute&);
   HttpResponse learn_image(const HttpRequest&, const Params&, Compute&);
   HttpResponse create_job(const HttpRequest&, const Params&, Compute&);
   HttpResponse job_image(const HttpRequest&, const Params&, Compute&);
@@ -128,6 +135,14 @@ class Api {
   StoredInspection inspect_image(std::string_view bytes, const std::string& task,
                                  const std::string& source, const std::string& station,
                                  Compute& compute);
+  StoredInspection inspect_shot(const Frame& frame, const std::string& asked,
+                                const std::string& station, Compute& compute);
+  /// The rest of `row` is what was found. The picture's bytes are asked for when the verdict is
+  /// there.
+  StoredInspection inspect_picture(const Image& picture, const std::string& task,
+                                   const std::function<std::string_view()>& bytes,
+                                   StoredInspection row,
+                                   std::chrono::steady_clock::time_point start, Compute& compute);
   std::string inspect_bytes(const std::vector<std::uint8_t>& bytes, const std::string& path,
                             const std::string& name, Compute& compute);
   void load_pins();
@@ -139,6 +154,7 @@ class Api {
             const std::function<void()>& before = {});
   std::string who(const HttpRequest& request) const;
   nlohmann::json shown(const StoredInspection& row) const;
+  HttpResponse created(const StoredInspection& row) const;
   Forgotten take_back(const Forget& what, Compute& compute);
   void change_memory(const std::function<void()>& change);
   void follow_lessons();
@@ -179,6 +195,7 @@ class Api {
   LiveMemory& live_;
   Store& store_;
   Outputs& outputs_;
+  Cameras& cameras_;
   const Calendar calendar_;
   Promises promises_{store_};
   Jobs jobs_;
@@ -208,6 +225,7 @@ class Api {
   std::unique_ptr<Executor> query_;
   std::unique_ptr<Executor> pictures_;
   std::unique_ptr<Executor> learner_;
+  std::unique_ptr<Executor> shots_;   // of cameras that are triggered by software
   std::unique_ptr<Executor> keeper_;  // last: it keeps what the others leave
 };
 

@@ -77,4 +77,9 @@ Json outputs_json(Outputs& outputs);
 void warn_of_outputs(Outputs& outputs, Json& warnings);
 void show_outputs(Outputs& outputs, Metrics& metrics);
 
+/// Where frames come from.
+Json cameras_json(const Cameras& cameras);
+void warn_of_cameras(const Cameras& cameras, Json& warnings);
+void show_cameras(const Cameras& cameras, Metrics& metrics);
+
 }  // namespace contcore

@@ -119,8 +119,18 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& a
   const Clock::time_point start = Clock::now();
   const std::string task = product_of(station, asked);
   const Image picture = decode(bytes);
-  Patches patches = see(picture, task, compute);
   StoredInspection row;
+  row.source = source;
+  row.station = station;
+  return inspect_picture(
+      picture, task, [bytes] { return bytes; }, std::move(row), start, compute);
+}
+
+StoredInspection Api::inspect_picture(const Image& picture, const std::string& task,
+                                      const std::function<std::string_view()>& bytes,
+                                      StoredInspection row, Clock::time_point start,
+                                      Compute& compute) {
+  Patches patches = see(picture, task, compute);
   std::vector<float> distances;
   {
     auto memory = live_.memory();  // held for the search alone
@@ -147,13 +157,12 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& a
     row.regions.resize(std::min(row.regions.size(), kMostRegions));
   }
   row.time = utc_now_ms();
-  row.source = source;
-  row.station = station;
   row.width = static_cast<std::uint32_t>(picture.width);
   row.height = static_cast<std::uint32_t>(picture.height);
   row.latency_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   try {
-    row.id = store_.add(row, bytes, image_type(bytes), on_grid(distances, patches.grid()),
+    const std::string_view kept = bytes();
+    row.id = store_.add(row, kept, image_type(kept), on_grid(distances, patches.grid()),
                         static_cast<std::uint32_t>(patches.grid_width),
                         static_cast<std::uint32_t>(patches.grid_height));
     row.has_image = true;
@@ -240,7 +249,10 @@ HttpResponse Api::inspect(const HttpRequest& request, const Params& /*params*/, 
   const std::string source = label(request, "source", 200);
   const std::string station = given(request, "station");
   if (!station.empty()) check_station(station);
-  const StoredInspection row = inspect_image(image_of(request), task, source, station, compute);
+  return created(inspect_image(image_of(request), task, source, station, compute));
+}
+
+HttpResponse Api::created(const StoredInspection& row) const {
   if (row.id == 0) return json_response(200, shown(row));  // nothing was created
   HttpResponse response = json_response(201, shown(row));
   response.headers.emplace_back("Location", fmt::format("/v1/inspections/{}", row.id));

@@ -131,6 +131,7 @@ HttpResponse Api::metrics(const HttpRequest& /*request*/, const Params& /*params
   HttpResponse response;
   response.type = "text/plain; version=0.0.4; charset=utf-8";
   show_outputs(outputs_, of_tasks);
+  show_cameras(cameras_, of_tasks);
   response.body = metrics_.text() + of_tasks.text();
   return response;
 }
@@ -176,6 +177,7 @@ HttpResponse Api::status(const HttpRequest& request, const Params& /*params*/,
             {"inspections", store_.counts().inspections},
             {"unkept", unkept},
             {"outputs", outputs_json(outputs_)},
+            {"cameras", cameras_json(cameras_)},
             {"warnings", warnings(*memory)},
             {"uptime_seconds", seconds_since(started_)}});
 }

@@ -27,6 +27,7 @@ Json Api::warnings(const Memory& memory) {
     list.push_back("the GPU failed, and the processor goes on without it: " + failure);
   }
   warn_of_outputs(outputs_, list);
+  warn_of_cameras(cameras_, list);
   for (std::size_t t = 0; t < memory.tasks().size(); ++t) {
     const std::string& name = memory.tasks()[t].name;
     // Thresholds of hundreds of tasks take longer than to see that nobody inspects most of them.

@@ -6,8 +6,8 @@
 #include "contcore/error.h"
 #include "serve/api_common.h"
 #include "serve/clock.h"
-#include "serve/shift_report.h"
 #include "serve/service.h"
+#include "serve/shift_report.h"
 #include "serve/store_checks.h"
 #include "serve/thumbnail.h"
 

@@ -11,6 +11,7 @@
 #include "contcore/error.h"
 #include "device/gpu.h"
 #include "serve/api.h"
+#include "serve/cameras.h"
 #include "serve/http_listen.h"
 #include "serve/watch.h"
 
@@ -64,7 +65,8 @@ class Service::State {
         store_(place_for_store(live_.path()), options_.retention, std::chrono::steady_clock::now,
                options_.shifts),
         outputs_(options_.outputs, store_, options_.note),
-        api_(options_, live_, store_, outputs_),
+        cameras_(options_.cameras, at_once(), options_.note),
+        api_(options_, live_, store_, outputs_, cameras_),
         server_(
             std::move(place_), options_.http,
             [this](const HttpRequest& head) { return api_.admit(head); },
@@ -75,6 +77,9 @@ class Service::State {
     if (!options_.watch.empty()) {
       watch_ = start_watch();
     }
+    cameras_.start([this](const std::string& station, Frame&& frame, CameraFeed::Done done) {
+      return api_.inspect_frame(station, std::move(frame), std::move(done));
+    });
   }
 
   ~State() {
@@ -89,6 +94,7 @@ class Service::State {
   void stop() {
     if (std::exchange(stopped_, true)) return;
     if (watch_) watch_->stop();
+    cameras_.stop();
     api_.wind_down();
     server_.drain(kDrainSeconds);
     api_.finish();
@@ -113,12 +119,15 @@ class Service::State {
     };
     hooks.report = [this](const WatchState& state) { api_.show_watch(state); };
     WatchLimits limits;
-    // A folder full of images must not keep those that come over HTTP out of the queue.
-    limits.at_once =
-        2 * (options_.threads != 0 ? options_.threads
-                                   : std::max(1U, std::thread::hardware_concurrency()));
+    limits.at_once = at_once();
     return std::make_unique<Watch>(options_.watch, live_.path() + ".watched", std::move(hooks),
                                    limits);
+  }
+
+  // A folder full of images, or a camera, must not keep those that come over HTTP out of the queue.
+  std::size_t at_once() const {
+    return 2 * (options_.threads != 0 ? options_.threads
+                                      : std::max(1U, std::thread::hardware_concurrency()));
   }
 
   const ServiceOptions options_;
@@ -126,6 +135,7 @@ class Service::State {
   LiveMemory live_;
   Store store_;
   Outputs outputs_;
+  Cameras cameras_;
   Api api_;
   HttpServer server_;
   std::unique_ptr<Watch> watch_;

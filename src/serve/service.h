@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "camera/camera.h"
 #include "serve/http.h"
 #include "serve/live_memory.h"
 #include "serve/outputs.h"
@@ -38,6 +39,7 @@ struct ServiceOptions {
   std::vector<std::chrono::minutes> shifts = {  ///< when they begin, local time after midnight
       std::chrono::hours(6), std::chrono::hours(14), std::chrono::hours(22)};
   OutputOptions outputs;
+  std::vector<CameraSettings> cameras;
   std::string version;
   std::function<void(const std::string&)> note;  ///< for the log
 };
@@ -50,9 +52,9 @@ class Service {
   /// As stop(); what fails then is told to the log alone.
   ~Service();
 
-  /// Finishes what was accepted, saves the memory and delivers what it can of the verdicts that wait
-  /// for the outputs. Throws Error when the memory cannot be saved: what was acknowledged is in its
-  /// journal, and is there again at the next start.
+  /// Finishes what was accepted, saves the memory and delivers what it can of the verdicts that
+  /// wait for the outputs. Throws Error when the memory cannot be saved: what was acknowledged is
+  /// in its journal, and is there again at the next start.
   void stop();
 
   std::uint16_t port() const;

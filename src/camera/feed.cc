@@ -1,0 +1,237 @@
+#include "camera/feed.h"
+
+#include <fmt/format.h>
+
+#include "contcore/error.h"
+
+namespace contcore {
+namespace {
+
+constexpr std::chrono::milliseconds kFeedTick{100};
+constexpr std::chrono::hours kRecentLoss{1};
+constexpr std::chrono::seconds kBetweenNotes{10};
+
+}  // namespace
+
+CameraFeed::CameraFeed(CameraSettings settings, Open open, Note note, const CameraLimits& limits)
+    : settings_(std::move(settings)),
+      open_(std::move(open)),
+      note_(std::move(note)),
+      limits_(limits) {
+  CameraState& state = account_->state;
+  state.id = settings_.id;
+  state.station = settings_.station;
+  state.trigger = settings_.trigger;
+  state.error = fmt::format("camera {}: it has not been opened yet", settings_.id);
+}
+
+CameraFeed::~CameraFeed() { stop(); }
+
+void CameraFeed::start(Take take) {
+  take_ = std::move(take);
+  thread_ = std::thread([this] { run(); });
+}
+
+void CameraFeed::stop() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+CameraState CameraFeed::state() const {
+  const std::lock_guard<std::mutex> lock(account_->mutex);
+  CameraState state = account_->state;
+  if (account_->loss && Clock::now() - *account_->loss < kRecentLoss) {
+    state.losses = fmt::format(
+        "of {} frames {} were dropped since inspecting does not keep up (or nothing is learned "
+        "yet), {} came damaged, {} were no image to be judged; {} more never came",
+        state.frames, state.dropped, state.damaged, state.unreadable, state.lost);
+  }
+  return state;
+}
+
+// True when all is to end.
+bool CameraFeed::pause(std::chrono::milliseconds time) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return changed_.wait_for(lock, time, [&] { return stopping_; });
+}
+
+void CameraFeed::failed(const std::string& why) {
+  bool is_new = false;
+  {
+    const std::lock_guard<std::mutex> lock(account_->mutex);
+    CameraState& state = account_->state;
+    is_new = !told_ || state.error != why;
+    state.up = false;
+    state.error = why;
+  }
+  if (is_new) note(why + "; it is tried again");
+  told_ = true;
+}
+
+void CameraFeed::run() {
+  for (;;) {
+    try {
+      const std::shared_ptr<Camera> camera = open_(settings_);
+      {
+        const std::lock_guard<std::mutex> lock(account_->mutex);
+        CameraState& state = account_->state;
+        state.up = true;
+        state.info = camera->info();
+        state.error.clear();
+        ++state.opened;
+      }
+      if (told_) note(fmt::format("camera {}: is back", settings_.id));
+      told_ = false;
+      {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        camera_ = camera;
+        reopen_ = false;
+      }
+      receive(*camera);
+    } catch (const std::exception& error) {
+      failed(error.what());
+    }
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      camera_.reset();
+      if (asked_ && !answer_) {
+        answer_ = {Camera::Caught::Kind::kDamaged, {}, "the camera was closed before it came"};
+      }
+    }
+    changed_.notify_all();
+    lost_before_ = state().lost;
+    if (pause(state().up ? std::chrono::milliseconds(0) : limits_.retry)) return;
+  }
+}
+
+// Returns when all is to end, or when the camera is to be opened again.
+void CameraFeed::receive(Camera& camera) {
+  Clock::time_point heard = Clock::now();
+  for (;;) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (stopping_ || reopen_) return;
+    }
+    Camera::Caught caught = camera.next(kFeedTick);
+    count_losses(camera);
+    if (caught.kind != Camera::Caught::Kind::kNothing) {
+      heard = Clock::now();
+      deliver(std::move(caught));
+    } else if (settings_.trigger == "free" && Clock::now() - heard > limits_.silence) {
+      throw Error(Error::Kind::kInput,
+                  fmt::format("camera {}: has sent no frame for {} s", settings_.id,
+                              std::chrono::ceil<std::chrono::seconds>(limits_.silence).count()));
+    }
+  }
+}
+
+void CameraFeed::count_losses(Camera& camera) {
+  const std::uint64_t lost = lost_before_ + camera.lost();
+  const std::lock_guard<std::mutex> lock(account_->mutex);
+  if (lost == account_->state.lost) return;
+  account_->state.lost = lost;
+  account_->loss = Clock::now();
+}
+
+// Not each: there may be as many as there are frames.
+void CameraFeed::note_damaged(const Camera::Caught& caught) {
+  if (noted_ && Clock::now() - *noted_ < kBetweenNotes) return;
+  noted_ = Clock::now();
+  note(fmt::format("camera {}: frame {}: {}", settings_.id, caught.frame.id, caught.why));
+}
+
+CameraFeed::Done CameraFeed::hand_over() {
+  return [account = account_](bool inspected) {
+    const std::lock_guard<std::mutex> lock(account->mutex);
+    --account->state.waiting;
+    ++(inspected ? account->state.inspected : account->state.unreadable);
+    if (!inspected) account->loss = Clock::now();
+  };
+}
+
+void CameraFeed::deliver(Camera::Caught caught) {
+  const bool whole = caught.kind == Camera::Caught::Kind::kFrame;
+  bool room = false;
+  {
+    const std::lock_guard<std::mutex> lock(account_->mutex);
+    CameraState& state = account_->state;
+    ++state.frames;
+    if (!whole) {
+      ++state.damaged;
+      account_->loss = Clock::now();
+    } else {
+      room = state.waiting < limits_.at_once;
+      ++state.waiting;
+    }
+  }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (asked_ && !answer_) {
+      answer_ = std::move(caught);
+      changed_.notify_all();
+      return;
+    }
+  }
+  if (!whole) return note_damaged(caught);
+  if (room && take_(std::move(caught.frame), hand_over())) return;
+  const std::lock_guard<std::mutex> lock(account_->mutex);
+  --account_->state.waiting;
+  ++account_->state.dropped;
+  account_->loss = Clock::now();
+}
+
+std::pair<Frame, CameraFeed::Done> CameraFeed::trigger() {
+  if (settings_.trigger != "software") {
+    throw Error(
+        Error::Kind::kUsage,
+        fmt::format("camera {} is not triggered by software but {}", settings_.id,
+                    settings_.trigger == "free" ? "runs free" : "by its " + settings_.trigger));
+  }
+  const auto patience =
+      limits_.answer +
+      std::chrono::milliseconds(static_cast<std::int64_t>(settings_.exposure.value_or(0) / 1000));
+  const auto refuse = [&](const std::string& why) {
+    throw Error(Error::Kind::kInput, fmt::format("camera {}: {}", settings_.id, why));
+  };
+  const std::unique_lock<std::timed_mutex> turn(turn_, patience);
+  if (!turn.owns_lock()) refuse("others trigger it; try again in a moment");
+  std::shared_ptr<Camera> camera;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!reopen_) camera = camera_;
+    asked_ = camera != nullptr;
+    answer_.reset();
+  }
+  if (!camera) {
+    const std::string why = state().error;
+    if (!why.empty()) throw Error(Error::Kind::kInput, why);
+    refuse("it is being opened again; trigger in a moment");
+  }
+  std::string trouble;
+  try {
+    camera->trigger();
+  } catch (const Error& error) {
+    trouble = error.what();
+  }
+  camera.reset();  // it may have to be opened again while we wait
+  std::unique_lock<std::mutex> lock(mutex_);
+  if (trouble.empty()) changed_.wait_for(lock, patience, [&] { return answer_ || stopping_; });
+  asked_ = false;
+  std::optional<Camera::Caught> answer = std::move(answer_);
+  answer_.reset();
+  // A frame that comes now would be taken for the next one that is asked for.
+  if (!answer) reopen_ = true;
+  lock.unlock();
+  if (!answer && !trouble.empty()) throw Error(Error::Kind::kInput, trouble);
+  if (!answer) refuse(fmt::format("no frame came within {} ms", patience.count()));
+  if (answer->kind != Camera::Caught::Kind::kFrame) {
+    refuse(fmt::format("the frame was lost: {}; trigger again", answer->why));
+  }
+  return {std::move(answer->frame), hand_over()};
+}
+
+}  // namespace contcore

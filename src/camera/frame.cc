@@ -1,0 +1,274 @@
+#include "camera/frame.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+#include "contcore/error.h"
+
+namespace contcore {
+namespace {
+
+enum class Samples { kMono, kBayer, kRgb, kBgr, kUyvy, kYuyv };
+enum class Packing {
+  kBytes,   // each sample a byte
+  kWords,   // the lower bits of two bytes, the lower byte first
+  kBits,    // one behind the other, the lowest bit first
+  kTriples  // GigE Vision's: the upper eight of the first, the lower bits of both, then the
+            // second's
+};
+
+struct PixelFormat {
+  std::uint32_t number;
+  const char* name;
+  Samples samples;
+  Packing packing = Packing::kBytes;
+  unsigned bits = 8;         // of a sample
+  std::size_t channels = 1;  // samples of a pixel
+  std::size_t red = 0;       // Bayer: the column and row of red, column + 2 row
+};
+
+using enum Samples;
+using enum Packing;
+constexpr PixelFormat kFormats[] = {
+    {0x01080001, "Mono8", kMono},
+    {0x01100003, "Mono10", kMono, kWords, 10},
+    {0x010c0004, "Mono10Packed", kMono, kTriples, 10},
+    {0x010a0046, "Mono10p", kMono, kBits, 10},
+    {0x01100005, "Mono12", kMono, kWords, 12},
+    {0x010c0006, "Mono12Packed", kMono, kTriples, 12},
+    {0x010c0047, "Mono12p", kMono, kBits, 12},
+    {0x01100025, "Mono14", kMono, kWords, 14},
+    {0x01100007, "Mono16", kMono, kWords, 16},
+    {0x01080008, "BayerGR8", kBayer, kBytes, 8, 1, 1},
+    {0x01080009, "BayerRG8", kBayer, kBytes, 8, 1, 0},
+    {0x0108000a, "BayerGB8", kBayer, kBytes, 8, 1, 2},
+    {0x0108000b, "BayerBG8", kBayer, kBytes, 8, 1, 3},
+    {0x0110000c, "BayerGR10", kBayer, kWords, 10, 1, 1},
+    {0x0110000d, "BayerRG10", kBayer, kWords, 10, 1, 0},
+    {0x0110000e, "BayerGB10", kBayer, kWords, 10, 1, 2},
+    {0x0110000f, "BayerBG10", kBayer, kWords, 10, 1, 3},
+    {0x01100010, "BayerGR12", kBayer, kWords, 12, 1, 1},
+    {0x01100011, "BayerRG12", kBayer, kWords, 12, 1, 0},
+    {0x01100012, "BayerGB12", kBayer, kWords, 12, 1, 2},
+    {0x01100013, "BayerBG12", kBayer, kWords, 12, 1, 3},
+    {0x0110002e, "BayerGR16", kBayer, kWords, 16, 1, 1},
+    {0x0110002f, "BayerRG16", kBayer, kWords, 16, 1, 0},
+    {0x01100030, "BayerGB16", kBayer, kWords, 16, 1, 2},
+    {0x01100031, "BayerBG16", kBayer, kWords, 16, 1, 3},
+    {0x010a0056, "BayerGR10p", kBayer, kBits, 10, 1, 1},
+    {0x010a0058, "BayerRG10p", kBayer, kBits, 10, 1, 0},
+    {0x010a0054, "BayerGB10p", kBayer, kBits, 10, 1, 2},
+    {0x010a0052, "BayerBG10p", kBayer, kBits, 10, 1, 3},
+    {0x010c0057, "BayerGR12p", kBayer, kBits, 12, 1, 1},
+    {0x010c0059, "BayerRG12p", kBayer, kBits, 12, 1, 0},
+    {0x010c0055, "BayerGB12p", kBayer, kBits, 12, 1, 2},
+    {0x010c0053, "BayerBG12p", kBayer, kBits, 12, 1, 3},
+    {0x010c0026, "BayerGR10Packed", kBayer, kTriples, 10, 1, 1},
+    {0x010c0027, "BayerRG10Packed", kBayer, kTriples, 10, 1, 0},
+    {0x010c0028, "BayerGB10Packed", kBayer, kTriples, 10, 1, 2},
+    {0x010c0029, "BayerBG10Packed", kBayer, kTriples, 10, 1, 3},
+    {0x010c002a, "BayerGR12Packed", kBayer, kTriples, 12, 1, 1},
+    {0x010c002b, "BayerRG12Packed", kBayer, kTriples, 12, 1, 0},
+    {0x010c002c, "BayerGB12Packed", kBayer, kTriples, 12, 1, 2},
+    {0x010c002d, "BayerBG12Packed", kBayer, kTriples, 12, 1, 3},
+    {0x02180014, "RGB8", kRgb, kBytes, 8, 3},
+    {0x02180015, "BGR8", kBgr, kBytes, 8, 3},
+    {0x02200016, "RGBa8", kRgb, kBytes, 8, 4},
+    {0x02200017, "BGRa8", kBgr, kBytes, 8, 4},
+    {0x0210001f, "YUV422_8_UYVY", kUyvy, kBytes, 8, 2},
+    {0x02100032, "YUV422_8", kYuyv, kBytes, 8, 2},
+};
+
+const PixelFormat* find_format(std::uint32_t number) {
+  const auto* found = std::ranges::find(kFormats, number, &PixelFormat::number);
+  return found == std::end(kFormats) ? nullptr : found;
+}
+
+[[noreturn]] void refuse_frame(const Frame& frame, const std::string& why) {
+  throw Error(Error::Kind::kInput,
+              fmt::format("frame {} of {} × {} pixels in {}: {}", frame.id, frame.width,
+                          frame.height, format_name(frame.format), why));
+}
+
+// Bits of a row, without its padding. Those of kBits and kTriples begin where the row before ends.
+std::size_t row_bits(const PixelFormat& format, std::size_t width) {
+  const std::size_t bits = format.packing == kWords     ? 16
+                           : format.packing == kTriples ? 12
+                                                        : format.bits;
+  return width * format.channels * bits;
+}
+
+void check_frame(const Frame& frame, const PixelFormat* format) {
+  if (format == nullptr) {
+    refuse_frame(frame,
+                 "cannot be read in this format; have the camera send Mono8, BayerRG8 or "
+                 "RGB8 (PixelFormat=Mono8)");
+  }
+  const std::size_t most = ImageLimits().pixels;
+  if (frame.width == 0 || frame.height == 0) refuse_frame(frame, "it has no pixels");
+  if (frame.width > most / frame.height) refuse_frame(frame, "it is too large");
+  if ((format->samples == kUyvy || format->samples == kYuyv) && frame.width % 2 != 0) {
+    refuse_frame(frame, "two pixels share a colour, so its width must be even");
+  }
+  if (frame.padding > frame.bytes.size()) refuse_frame(frame, "it is cut short");
+  const std::size_t bits = row_bits(*format, frame.width);
+  const bool whole = bits % 8 == 0;
+  if (!whole && frame.padding != 0) refuse_frame(frame, "its rows do not end with a byte");
+  const std::size_t needed = whole ? (bits / 8 + frame.padding) * frame.height - frame.padding
+                                   : (bits * frame.height + 7) / 8;
+  if (needed > frame.bytes.size()) {
+    refuse_frame(frame,
+                 fmt::format("it is cut short: it has {} bytes of {}", frame.bytes.size(), needed));
+  }
+}
+
+std::uint8_t upper_eight(unsigned value, unsigned bits) {
+  return static_cast<std::uint8_t>(std::min(value >> (bits - 8), 255U));
+}
+
+// Samples of row y, a byte each.
+void unpack_row(const Frame& frame, const PixelFormat& format, std::size_t y,
+                std::span<std::uint8_t> row) {
+  const std::size_t bits = row_bits(format, frame.width);
+  const std::uint8_t* bytes = frame.bytes.data();
+  if (bits % 8 == 0) bytes += y * (bits / 8 + frame.padding);
+  const std::size_t first = bits % 8 == 0 ? 0 : y * row.size();  // sample
+  switch (format.packing) {
+    case kBytes:
+      std::copy_n(bytes, row.size(), row.begin());
+      break;
+    case kWords:
+      for (std::size_t x = 0; x < row.size(); ++x) {
+        row[x] =
+            upper_eight(bytes[2 * x] | static_cast<unsigned>(bytes[2 * x + 1]) << 8, format.bits);
+      }
+      break;
+    case kBits:
+      for (std::size_t x = 0; x < row.size(); ++x) {
+        const std::size_t at = (first + x) * format.bits + format.bits - 8;
+        const unsigned low = bytes[at / 8];
+        const unsigned high = at % 8 == 0 ? 0 : bytes[at / 8 + 1];
+        row[x] = static_cast<std::uint8_t>((low | high << 8) >> (at % 8));
+      }
+      break;
+    case kTriples:
+      for (std::size_t x = 0; x < row.size(); ++x) {
+        const std::size_t k = first + x;
+        row[x] = bytes[k / 2 * 3 + k % 2 * 2];
+      }
+      break;
+  }
+}
+
+// The row above the first is the second, the one below the last is the last but one: so the
+// pattern goes on.
+std::size_t mirrored(std::size_t at, std::size_t end) {
+  if (at == static_cast<std::size_t>(-1)) return std::min<std::size_t>(1, end - 1);
+  return at < end ? at : end >= 2 ? end - 2 : 0;
+}
+
+std::uint8_t mean(int sum, int count) {
+  return static_cast<std::uint8_t>((sum + count / 2) / count);
+}
+
+void colour_row(std::span<const std::uint8_t> samples, std::size_t width, std::size_t height,
+                std::size_t y, std::size_t red, std::uint8_t* rgb) {
+  const std::uint8_t* here = samples.data() + y * width;
+  const std::uint8_t* above = samples.data() + mirrored(y - 1, height) * width;
+  const std::uint8_t* below = samples.data() + mirrored(y + 1, height) * width;
+  const bool red_row = y % 2 == red / 2;
+  for (std::size_t x = 0; x < width; ++x, rgb += 3) {
+    const std::size_t left = mirrored(x - 1, width);
+    const std::size_t right = mirrored(x + 1, width);
+    const std::uint8_t beside = mean(here[left] + here[right], 2);
+    const std::uint8_t upright = mean(above[x] + below[x], 2);
+    const bool red_column = x % 2 == red % 2;
+    if (red_row != red_column) {  // green
+      rgb[0] = red_row ? beside : upright;
+      rgb[1] = here[x];
+      rgb[2] = red_row ? upright : beside;
+      continue;
+    }
+    const std::uint8_t cross = mean(here[left] + here[right] + above[x] + below[x], 4);
+    const std::uint8_t corners = mean(above[left] + above[right] + below[left] + below[right], 4);
+    rgb[0] = red_row ? here[x] : corners;
+    rgb[1] = cross;
+    rgb[2] = red_row ? corners : here[x];
+  }
+}
+
+std::uint8_t clamped(int value) { return static_cast<std::uint8_t>(std::clamp(value, 0, 255)); }
+
+// BT.601 over the whole range, in 65536ths.
+void yuv_pixel(int y, int u, int v, std::uint8_t* rgb) {
+  u -= 128;
+  v -= 128;
+  constexpr int kHalf = 1 << 15;
+  rgb[0] = clamped(y + ((91881 * v + kHalf) >> 16));
+  rgb[1] = clamped(y - ((22554 * u + 46802 * v + kHalf) >> 16));
+  rgb[2] = clamped(y + ((116130 * u + kHalf) >> 16));
+}
+
+void yuv_row(std::span<const std::uint8_t> row, bool luma_first, std::uint8_t* rgb) {
+  const std::size_t luma = luma_first ? 0 : 1;
+  for (std::size_t at = 0; at < row.size(); at += 4, rgb += 6) {  // two pixels
+    const std::uint8_t u = row[at + 1 - luma];
+    const std::uint8_t v = row[at + 3 - luma];
+    yuv_pixel(row[at + luma], u, v, rgb);
+    yuv_pixel(row[at + 2 + luma], u, v, rgb + 3);
+  }
+}
+
+void pixel_row(const PixelFormat& format, std::span<const std::uint8_t> row, std::uint8_t* rgb) {
+  if (format.samples == kUyvy || format.samples == kYuyv) {
+    return yuv_row(row, format.samples == kYuyv, rgb);
+  }
+  const std::size_t first = format.samples == kBgr ? 2 : 0;
+  for (std::size_t at = 0; at < row.size(); at += format.channels, rgb += 3) {
+    const std::uint8_t* pixel = row.data() + at;
+    if (format.samples == kMono) {
+      rgb[0] = rgb[1] = rgb[2] = pixel[0];
+    } else {
+      rgb[0] = pixel[first];
+      rgb[1] = pixel[1];
+      rgb[2] = pixel[2 - first];
+    }
+  }
+}
+
+}  // namespace
+
+bool is_known_format(std::uint32_t format) { return find_format(format) != nullptr; }
+
+std::string format_name(std::uint32_t format) {
+  const PixelFormat* found = find_format(format);
+  return found != nullptr ? found->name : fmt::format("format {:#010x}", format);
+}
+
+Image image_of(const Frame& frame) {
+  const PixelFormat* format = find_format(frame.format);
+  check_frame(frame, format);
+  Image image{frame.width, frame.height, std::vector<std::uint8_t>(frame.width * frame.height * 3)};
+  const std::size_t row = frame.width * format->channels;
+  if (format->samples != kBayer) {
+    std::vector<std::uint8_t> samples(row);
+    for (std::size_t y = 0; y < frame.height; ++y) {
+      unpack_row(frame, *format, y, samples);
+      pixel_row(*format, samples, image.rgb.data() + y * frame.width * 3);
+    }
+    return image;
+  }
+  std::vector<std::uint8_t> samples(row * frame.height);
+  for (std::size_t y = 0; y < frame.height; ++y) {
+    unpack_row(frame, *format, y, std::span(samples).subspan(y * row, row));
+  }
+  for (std::size_t y = 0; y < frame.height; ++y) {
+    colour_row(samples, frame.width, frame.height, y, format->red,
+               image.rgb.data() + y * frame.width * 3);
+  }
+  return image;
+}
+
+}  // namespace contcore

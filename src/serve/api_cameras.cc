@@ -1,0 +1,142 @@
+// Cameras: a frame that is asked for, and how they are, for machines and in words. In: the cameras
+// as they are, and their frames. Out: verdicts, JSON, metrics, warnings.
+#include <fmt/format.h>
+
+#include "contcore/error.h"
+#include "serve/api_common.h"
+#include "serve/cameras.h"
+#include "serve/service.h"
+
+namespace contcore {
+
+// It is kept as PNG: what is called good later is learned as it was inspected.
+StoredInspection Api::inspect_shot(const Frame& frame, const std::string& asked,
+                                   const std::string& station, Compute& compute) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string task = product_of(station, asked);
+  const Image picture = image_of(frame);
+  StoredInspection row;
+  row.source = fmt::format("frame {}", frame.id);
+  row.station = station;
+  std::vector<std::uint8_t> png;
+  const auto bytes = [&]() -> std::string_view {
+    png = encode_png(picture);
+    return {reinterpret_cast<const char*>(png.data()), png.size()};
+  };
+  return inspect_picture(picture, task, bytes, std::move(row), start, compute);
+}
+
+bool Api::inspect_frame(const std::string& station, Frame&& frame, CameraFeed::Done done) {
+  if (live_.memory()->size() == 0) return false;
+  const auto kept = std::make_shared<const Frame>(std::move(frame));
+  return inspectors_->submit([this, station, kept, done = std::move(done)](Compute& compute) {
+    std::string trouble;
+    try {
+      inspect_shot(*kept, "", station, compute);
+    } catch (const Refusal& refused) {
+      trouble = refused.detail;
+    } catch (const std::exception& error) {
+      trouble = error.what();
+    }
+    if (!trouble.empty() && options_.note) {
+      options_.note(fmt::format("station {}: {}", station, trouble));
+    }
+    done(trouble.empty());
+  });
+}
+
+// Answers as an inspection by HTTP does.
+HttpResponse Api::trigger(const HttpRequest& request, const Params& params, Compute& compute) {
+  const auto given = request.query.find("task");
+  const std::string task = given == request.query.end() ? "" : given->second;
+  CameraFeed* camera = cameras_.of(params[0]);
+  if (camera == nullptr) {
+    throw Refusal{404, fmt::format("no camera is of station '{}'", params[0])};
+  }
+  if (live_.memory()->size() == 0) {
+    throw Refusal{409, "the memory is empty; learn good images first"};
+  }
+  product_of(params[0], task);  // a name that cannot be is to cost no frame
+  std::pair<Frame, CameraFeed::Done> shot;
+  try {
+    shot = camera->trigger();
+  } catch (const Error& error) {
+    throw Refusal{error.kind() == Error::Kind::kUsage ? 409 : 503, error.what()};
+  }
+  bool inspected = false;
+  StoredInspection row;
+  try {
+    row = inspect_shot(shot.first, task, params[0], compute);
+    inspected = true;
+  } catch (const Error& error) {
+    shot.second(false);
+    if (error.kind() != Error::Kind::kInput) throw;
+    throw Refusal{422, error.what()};
+  } catch (...) {
+    shot.second(false);
+    throw;
+  }
+  shot.second(inspected);
+  return created(row);
+}
+
+Json cameras_json(const Cameras& cameras) {
+  Json list = Json::array();
+  for (const CameraState& camera : cameras.states()) {
+    list.push_back({{"id", camera.id},
+                    {"station", camera.station},
+                    {"trigger", camera.trigger},
+                    {"up", camera.up},
+                    {"vendor", camera.info.vendor},
+                    {"model", camera.info.model},
+                    {"serial", camera.info.serial},
+                    {"frames", camera.frames},
+                    {"inspected", camera.inspected},
+                    {"unreadable", camera.unreadable},
+                    {"dropped", camera.dropped},
+                    {"damaged", camera.damaged},
+                    {"waiting", camera.waiting},
+                    {"lost", camera.lost},
+                    {"opened", camera.opened},
+                    {"error", camera.error}});
+  }
+  return list;
+}
+
+void warn_of_cameras(const Cameras& cameras, Json& warnings) {
+  for (const CameraState& camera : cameras.states()) {
+    if (!camera.up) {
+      warnings.push_back(
+          fmt::format("station {}: {}; it is tried again", camera.station, camera.error));
+    }
+    if (!camera.losses.empty()) {
+      warnings.push_back(
+          fmt::format("station {}: camera {}: {}", camera.station, camera.id, camera.losses));
+    }
+  }
+}
+
+void show_cameras(const Cameras& cameras, Metrics& metrics) {
+  for (const CameraState& camera : cameras.states()) {
+    const MetricLabels station = {{"station", camera.station}};
+    metrics.gauge("contcore_camera_up", "1 while a station's camera is open", station)
+        .set(camera.up ? 1 : 0);
+    metrics.gauge("contcore_camera_waiting", "Frames that are being inspected", station)
+        .set(static_cast<double>(camera.waiting));
+    metrics.counter("contcore_camera_opened_total", "How often a camera was opened", station)
+        .add(camera.opened);
+    const std::pair<const char*, std::uint64_t> results[] = {{"inspected", camera.inspected},
+                                                             {"unreadable", camera.unreadable},
+                                                             {"dropped", camera.dropped},
+                                                             {"damaged", camera.damaged},
+                                                             {"lost", camera.lost}};
+    for (const auto& [result, frames] : results) {
+      metrics
+          .counter("contcore_camera_frames_total", "What became of a camera's frames",
+                   {{"station", camera.station}, {"result", result}})
+          .add(frames);
+    }
+  }
+}
+
+}  // namespace contcore
