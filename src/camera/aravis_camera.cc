@@ -6,6 +6,7 @@
 #include <atomic>
 #include <mutex>
 #include <span>
+#include <thread>
 
 #include "base/utf8.h"
 #include "camera/aravis.h"
@@ -16,9 +17,14 @@ namespace contcore {
 namespace {
 
 // Frames that wait while the one before is taken, as many as fit.
-constexpr unsigned kMostBuffers = 16;
+constexpr unsigned kMostBuffers = 64;
 constexpr unsigned kFewestBuffers = 3;
+// Until a camera that was told to begin waits for its trigger.
+constexpr std::chrono::milliseconds kArming{200};
+constexpr int kMostStreams = 50;
+constexpr std::chrono::milliseconds kHearing{20};
 constexpr std::size_t kBufferBytes = std::size_t{256} << 20;
+constexpr char kMadeUp[] = "Fake_";
 constexpr std::size_t kLargestPayload = std::size_t{1} << 30;
 // GigE Vision's older frame ids have 16 bits, and no 0.
 constexpr std::uint64_t kShortIds = 65535;
@@ -89,7 +95,9 @@ class AravisCamera : public Camera {
                   void (*bounds)(_ArvCamera*, double*, double*, _GError**),
                   void (*change)(_ArvCamera*, double, _GError**));
   void choose_format();
+  void open_stream();
   void start();
+  std::uint64_t without_room() const;
   void note_id(std::uint64_t id);
   Caught read(_ArvBuffer* buffer);
 
@@ -103,6 +111,7 @@ class AravisCamera : public Camera {
   bool seen_ = false;                          // a frame
   std::uint64_t last_ = 0;                     // its id
   std::uint64_t gaps_ = 0;                     // ids that never came
+  std::uint64_t before_ = 0;                   // without_room() when it began
 };
 
 AravisCamera::AravisCamera(const CameraSettings& settings) : id_(settings.id) {
@@ -111,6 +120,7 @@ AravisCamera::AravisCamera(const CameraSettings& settings) : id_(settings.id) {
   set(settings);
   choose_format();
   start();
+  if (settings.trigger == "software") std::this_thread::sleep_for(kArming);
 }
 
 AravisCamera::~AravisCamera() {
@@ -125,7 +135,7 @@ AravisCamera::~AravisCamera() {
 
 void AravisCamera::open() {
   const std::lock_guard<std::mutex> lock(aravis_mutex());
-  if (id_.starts_with("Fake_")) arv_.arv_enable_interface("Fake");
+  if (id_.starts_with(kMadeUp)) arv_.arv_enable_interface("Fake");
   Fault fault;
   camera_.reset(arv_.arv_camera_new(id_.c_str(), fault));
   if (!camera_) {
@@ -221,18 +231,32 @@ void AravisCamera::choose_format() {
   refuse(fmt::format("none of its pixel formats can be read ({})", names));
 }
 
+// As root Aravis takes a raw socket, which hears everybody's packets until its filter is there, and
+// the first that it hears is taken for the camera's: whose frames then all come too late. Before
+// there are buffers and the camera has begun, what is heard counts as without room.
+void AravisCamera::open_stream() {
+  for (int i = 0; i < kMostStreams; ++i) {
+    stream_.reset();
+    stream_.reset(ask("stream", arv_.arv_camera_create_stream, nullptr, nullptr));
+    if (!stream_) refuse("it gives no stream");
+    if (id_.starts_with(kMadeUp)) return;
+    std::this_thread::sleep_for(kHearing);
+    if (without_room() == 0) return;
+  }
+}
+
 void AravisCamera::start() {
   const std::size_t payload = ask("PayloadSize", arv_.arv_camera_get_payload);
   if (payload == 0 || payload > kLargestPayload) {
     refuse(fmt::format("a frame of {} bytes cannot be taken", payload));
   }
-  stream_.reset(ask("stream", arv_.arv_camera_create_stream, nullptr, nullptr));
-  if (!stream_) refuse("it gives no stream");
+  open_stream();
   const auto fitting =
       static_cast<unsigned>(std::min<std::size_t>(kBufferBytes / payload, kMostBuffers));
   for (unsigned i = 0; i < std::max(fitting, kFewestBuffers); ++i) {
     arv_.arv_stream_push_buffer(stream_.get(), arv_.arv_buffer_new_allocate(payload));
   }
+  before_ = without_room();
   ask("AcquisitionStart", arv_.arv_camera_start_acquisition);
 }
 
@@ -314,13 +338,18 @@ Camera::Caught AravisCamera::read(_ArvBuffer* buffer) {
   return caught;
 }
 
-// A frame for which there was no room leaves a gap in the ids; the made-up camera leaves none.
-std::uint64_t AravisCamera::lost() {
+std::uint64_t AravisCamera::without_room() const {
   std::uint64_t whole = 0;
   std::uint64_t failed = 0;
-  std::uint64_t without_room = 0;
-  arv_.arv_stream_get_statistics(stream_.get(), &whole, &failed, &without_room);
-  return std::max(gaps_, without_room);
+  std::uint64_t without = 0;
+  arv_.arv_stream_get_statistics(stream_.get(), &whole, &failed, &without);
+  return without;
+}
+
+// A frame for which there was no room leaves a gap in the ids; the one that is made up in this
+// process leaves none.
+std::uint64_t AravisCamera::lost() {
+  return id_.starts_with(kMadeUp) ? without_room() - before_ : gaps_;
 }
 
 void AravisCamera::trigger() {

@@ -53,6 +53,11 @@ CameraState CameraFeed::state() const {
   return state;
 }
 
+bool CameraFeed::is_up() const {
+  const std::lock_guard<std::mutex> lock(account_->mutex);
+  return account_->state.up;
+}
+
 // True when all is to end.
 bool CameraFeed::pause(std::chrono::milliseconds time) {
   std::unique_lock<std::mutex> lock(mutex_);
@@ -79,18 +84,16 @@ void CameraFeed::run() {
       {
         const std::lock_guard<std::mutex> lock(account_->mutex);
         CameraState& state = account_->state;
-        state.up = true;
         state.info = camera->info();
-        state.error.clear();
         ++state.opened;
       }
-      if (told_) note(fmt::format("camera {}: is back", settings_.id));
-      told_ = false;
+      if (settings_.trigger != "free") works();
       {
         const std::lock_guard<std::mutex> lock(mutex_);
         camera_ = camera;
         reopen_ = false;
       }
+      changed_.notify_all();
       receive(*camera);
     } catch (const std::exception& error) {
       failed(error.what());
@@ -104,8 +107,19 @@ void CameraFeed::run() {
     }
     changed_.notify_all();
     lost_before_ = state().lost;
-    if (pause(state().up ? std::chrono::milliseconds(0) : limits_.retry)) return;
+    if (pause(is_up() ? std::chrono::milliseconds(0) : limits_.retry)) return;
   }
+}
+
+// One that runs free does so when a frame has come.
+void CameraFeed::works() {
+  {
+    const std::lock_guard<std::mutex> lock(account_->mutex);
+    account_->state.up = true;
+    account_->state.error.clear();
+  }
+  if (told_) note(fmt::format("camera {}: is back", settings_.id));
+  told_ = false;
 }
 
 // Returns when all is to end, or when the camera is to be opened again.
@@ -120,6 +134,7 @@ void CameraFeed::receive(Camera& camera) {
     count_losses(camera);
     if (caught.kind != Camera::Caught::Kind::kNothing) {
       heard = Clock::now();
+      if (!is_up()) works();
       deliver(std::move(caught));
     } else if (settings_.trigger == "free" && Clock::now() - heard > limits_.silence) {
       throw Error(Error::Kind::kInput,
@@ -201,8 +216,10 @@ std::pair<Frame, CameraFeed::Done> CameraFeed::trigger() {
   if (!turn.owns_lock()) refuse("others trigger it; try again in a moment");
   std::shared_ptr<Camera> camera;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (!reopen_) camera = camera_;
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto is_open = [&] { return camera_ != nullptr && !reopen_; };
+    changed_.wait_for(lock, patience, [&] { return is_open() || stopping_ || !is_up(); });
+    if (is_open()) camera = camera_;
     asked_ = camera != nullptr;
     answer_.reset();
   }

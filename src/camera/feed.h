@@ -22,7 +22,7 @@ struct CameraState {
   std::string id;
   std::string station;
   std::string trigger;
-  bool up = false;
+  bool up = false;           ///< open; if it runs free, and sending
   CameraInfo info;           ///< as it was last seen
   std::uint64_t frames = 0;  ///< that came, whole or not
   std::uint64_t inspected = 0;
@@ -86,6 +86,8 @@ class CameraFeed {
   bool pause(std::chrono::milliseconds time);
   void failed(const std::string& why);
   Done hand_over();  // of a frame that is counted as waiting
+  void works();
+  bool is_up() const;
   void count_losses(Camera& camera);
   void note_damaged(const Camera::Caught& caught);
   void note(const std::string& text) const {

@@ -10,8 +10,8 @@
 namespace contcore {
 namespace {
 
-enum class Samples { kMono, kBayer, kRgb, kBgr, kUyvy, kYuyv };
-enum class Packing {
+enum class Samples : std::uint8_t { kMono, kBayer, kRgb, kBgr, kUyvy, kYuyv };
+enum class Packing : std::uint8_t {
   kBytes,   // each sample a byte
   kWords,   // the lower bits of two bytes, the lower byte first
   kBits,    // one behind the other, the lowest bit first
@@ -20,65 +20,65 @@ enum class Packing {
 };
 
 struct PixelFormat {
-  std::uint32_t number;
   const char* name;
+  std::uint32_t number;
   Samples samples;
   Packing packing = Packing::kBytes;
-  unsigned bits = 8;         // of a sample
-  std::size_t channels = 1;  // samples of a pixel
-  std::size_t red = 0;       // Bayer: the column and row of red, column + 2 row
+  std::uint8_t bits = 8;      // of a sample
+  std::uint8_t channels = 1;  // samples of a pixel
+  std::uint8_t red = 0;       // Bayer: the column and row of red, column + 2 row
 };
 
 using enum Samples;
 using enum Packing;
 constexpr PixelFormat kFormats[] = {
-    {0x01080001, "Mono8", kMono},
-    {0x01100003, "Mono10", kMono, kWords, 10},
-    {0x010c0004, "Mono10Packed", kMono, kTriples, 10},
-    {0x010a0046, "Mono10p", kMono, kBits, 10},
-    {0x01100005, "Mono12", kMono, kWords, 12},
-    {0x010c0006, "Mono12Packed", kMono, kTriples, 12},
-    {0x010c0047, "Mono12p", kMono, kBits, 12},
-    {0x01100025, "Mono14", kMono, kWords, 14},
-    {0x01100007, "Mono16", kMono, kWords, 16},
-    {0x01080008, "BayerGR8", kBayer, kBytes, 8, 1, 1},
-    {0x01080009, "BayerRG8", kBayer, kBytes, 8, 1, 0},
-    {0x0108000a, "BayerGB8", kBayer, kBytes, 8, 1, 2},
-    {0x0108000b, "BayerBG8", kBayer, kBytes, 8, 1, 3},
-    {0x0110000c, "BayerGR10", kBayer, kWords, 10, 1, 1},
-    {0x0110000d, "BayerRG10", kBayer, kWords, 10, 1, 0},
-    {0x0110000e, "BayerGB10", kBayer, kWords, 10, 1, 2},
-    {0x0110000f, "BayerBG10", kBayer, kWords, 10, 1, 3},
-    {0x01100010, "BayerGR12", kBayer, kWords, 12, 1, 1},
-    {0x01100011, "BayerRG12", kBayer, kWords, 12, 1, 0},
-    {0x01100012, "BayerGB12", kBayer, kWords, 12, 1, 2},
-    {0x01100013, "BayerBG12", kBayer, kWords, 12, 1, 3},
-    {0x0110002e, "BayerGR16", kBayer, kWords, 16, 1, 1},
-    {0x0110002f, "BayerRG16", kBayer, kWords, 16, 1, 0},
-    {0x01100030, "BayerGB16", kBayer, kWords, 16, 1, 2},
-    {0x01100031, "BayerBG16", kBayer, kWords, 16, 1, 3},
-    {0x010a0056, "BayerGR10p", kBayer, kBits, 10, 1, 1},
-    {0x010a0058, "BayerRG10p", kBayer, kBits, 10, 1, 0},
-    {0x010a0054, "BayerGB10p", kBayer, kBits, 10, 1, 2},
-    {0x010a0052, "BayerBG10p", kBayer, kBits, 10, 1, 3},
-    {0x010c0057, "BayerGR12p", kBayer, kBits, 12, 1, 1},
-    {0x010c0059, "BayerRG12p", kBayer, kBits, 12, 1, 0},
-    {0x010c0055, "BayerGB12p", kBayer, kBits, 12, 1, 2},
-    {0x010c0053, "BayerBG12p", kBayer, kBits, 12, 1, 3},
-    {0x010c0026, "BayerGR10Packed", kBayer, kTriples, 10, 1, 1},
-    {0x010c0027, "BayerRG10Packed", kBayer, kTriples, 10, 1, 0},
-    {0x010c0028, "BayerGB10Packed", kBayer, kTriples, 10, 1, 2},
-    {0x010c0029, "BayerBG10Packed", kBayer, kTriples, 10, 1, 3},
-    {0x010c002a, "BayerGR12Packed", kBayer, kTriples, 12, 1, 1},
-    {0x010c002b, "BayerRG12Packed", kBayer, kTriples, 12, 1, 0},
-    {0x010c002c, "BayerGB12Packed", kBayer, kTriples, 12, 1, 2},
-    {0x010c002d, "BayerBG12Packed", kBayer, kTriples, 12, 1, 3},
-    {0x02180014, "RGB8", kRgb, kBytes, 8, 3},
-    {0x02180015, "BGR8", kBgr, kBytes, 8, 3},
-    {0x02200016, "RGBa8", kRgb, kBytes, 8, 4},
-    {0x02200017, "BGRa8", kBgr, kBytes, 8, 4},
-    {0x0210001f, "YUV422_8_UYVY", kUyvy, kBytes, 8, 2},
-    {0x02100032, "YUV422_8", kYuyv, kBytes, 8, 2},
+    {"Mono8", 0x01080001, kMono},
+    {"Mono10", 0x01100003, kMono, kWords, 10},
+    {"Mono10Packed", 0x010c0004, kMono, kTriples, 10},
+    {"Mono10p", 0x010a0046, kMono, kBits, 10},
+    {"Mono12", 0x01100005, kMono, kWords, 12},
+    {"Mono12Packed", 0x010c0006, kMono, kTriples, 12},
+    {"Mono12p", 0x010c0047, kMono, kBits, 12},
+    {"Mono14", 0x01100025, kMono, kWords, 14},
+    {"Mono16", 0x01100007, kMono, kWords, 16},
+    {"BayerGR8", 0x01080008, kBayer, kBytes, 8, 1, 1},
+    {"BayerRG8", 0x01080009, kBayer, kBytes, 8, 1, 0},
+    {"BayerGB8", 0x0108000a, kBayer, kBytes, 8, 1, 2},
+    {"BayerBG8", 0x0108000b, kBayer, kBytes, 8, 1, 3},
+    {"BayerGR10", 0x0110000c, kBayer, kWords, 10, 1, 1},
+    {"BayerRG10", 0x0110000d, kBayer, kWords, 10, 1, 0},
+    {"BayerGB10", 0x0110000e, kBayer, kWords, 10, 1, 2},
+    {"BayerBG10", 0x0110000f, kBayer, kWords, 10, 1, 3},
+    {"BayerGR12", 0x01100010, kBayer, kWords, 12, 1, 1},
+    {"BayerRG12", 0x01100011, kBayer, kWords, 12, 1, 0},
+    {"BayerGB12", 0x01100012, kBayer, kWords, 12, 1, 2},
+    {"BayerBG12", 0x01100013, kBayer, kWords, 12, 1, 3},
+    {"BayerGR16", 0x0110002e, kBayer, kWords, 16, 1, 1},
+    {"BayerRG16", 0x0110002f, kBayer, kWords, 16, 1, 0},
+    {"BayerGB16", 0x01100030, kBayer, kWords, 16, 1, 2},
+    {"BayerBG16", 0x01100031, kBayer, kWords, 16, 1, 3},
+    {"BayerGR10p", 0x010a0056, kBayer, kBits, 10, 1, 1},
+    {"BayerRG10p", 0x010a0058, kBayer, kBits, 10, 1, 0},
+    {"BayerGB10p", 0x010a0054, kBayer, kBits, 10, 1, 2},
+    {"BayerBG10p", 0x010a0052, kBayer, kBits, 10, 1, 3},
+    {"BayerGR12p", 0x010c0057, kBayer, kBits, 12, 1, 1},
+    {"BayerRG12p", 0x010c0059, kBayer, kBits, 12, 1, 0},
+    {"BayerGB12p", 0x010c0055, kBayer, kBits, 12, 1, 2},
+    {"BayerBG12p", 0x010c0053, kBayer, kBits, 12, 1, 3},
+    {"BayerGR10Packed", 0x010c0026, kBayer, kTriples, 10, 1, 1},
+    {"BayerRG10Packed", 0x010c0027, kBayer, kTriples, 10, 1, 0},
+    {"BayerGB10Packed", 0x010c0028, kBayer, kTriples, 10, 1, 2},
+    {"BayerBG10Packed", 0x010c0029, kBayer, kTriples, 10, 1, 3},
+    {"BayerGR12Packed", 0x010c002a, kBayer, kTriples, 12, 1, 1},
+    {"BayerRG12Packed", 0x010c002b, kBayer, kTriples, 12, 1, 0},
+    {"BayerGB12Packed", 0x010c002c, kBayer, kTriples, 12, 1, 2},
+    {"BayerBG12Packed", 0x010c002d, kBayer, kTriples, 12, 1, 3},
+    {"RGB8", 0x02180014, kRgb, kBytes, 8, 3},
+    {"BGR8", 0x02180015, kBgr, kBytes, 8, 3},
+    {"RGBa8", 0x02200016, kRgb, kBytes, 8, 4},
+    {"BGRa8", 0x02200017, kBgr, kBytes, 8, 4},
+    {"YUV422_8_UYVY", 0x0210001f, kUyvy, kBytes, 8, 2},
+    {"YUV422_8", 0x02100032, kYuyv, kBytes, 8, 2},
 };
 
 const PixelFormat* find_format(std::uint32_t number) {
@@ -125,7 +125,7 @@ void check_frame(const Frame& frame, const PixelFormat* format) {
 }
 
 std::uint8_t upper_eight(unsigned value, unsigned bits) {
-  return static_cast<std::uint8_t>(std::min(value >> (bits - 8), 255U));
+  return static_cast<std::uint8_t>(std::min(value >> (bits - 8U), 255U));
 }
 
 // Samples of row y, a byte each.

@@ -14,7 +14,12 @@ StoredInspection Api::inspect_shot(const Frame& frame, const std::string& asked,
                                    const std::string& station, Compute& compute) {
   const auto start = std::chrono::steady_clock::now();
   const std::string task = product_of(station, asked);
-  const Image picture = image_of(frame);
+  Image picture;
+  try {
+    picture = image_of(frame);
+  } catch (const Error& error) {
+    throw Refusal{422, error.what()};
+  }
   StoredInspection row;
   row.source = fmt::format("frame {}", frame.id);
   row.station = station;
@@ -56,28 +61,25 @@ HttpResponse Api::trigger(const HttpRequest& request, const Params& params, Comp
   if (live_.memory()->size() == 0) {
     throw Refusal{409, "the memory is empty; learn good images first"};
   }
-  product_of(params[0], task);  // a name that cannot be is to cost no frame
+  // What cannot be is to cost no frame.
+  if (!task.empty() && !live_.memory()->find_task(task)) {
+    throw Refusal{400, fmt::format("there is no task '{}'", task)};
+  }
+  product_of(params[0], task);
   std::pair<Frame, CameraFeed::Done> shot;
   try {
     shot = camera->trigger();
   } catch (const Error& error) {
     throw Refusal{error.kind() == Error::Kind::kUsage ? 409 : 503, error.what()};
   }
-  bool inspected = false;
-  StoredInspection row;
   try {
-    row = inspect_shot(shot.first, task, params[0], compute);
-    inspected = true;
-  } catch (const Error& error) {
-    shot.second(false);
-    if (error.kind() != Error::Kind::kInput) throw;
-    throw Refusal{422, error.what()};
+    const StoredInspection row = inspect_shot(shot.first, task, params[0], compute);
+    shot.second(true);
+    return created(row);
   } catch (...) {
     shot.second(false);
     throw;
   }
-  shot.second(inspected);
-  return created(row);
 }
 
 Json cameras_json(const Cameras& cameras) {

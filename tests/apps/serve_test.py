@@ -25,6 +25,7 @@ import numpy
 import attack
 import loud
 import serving
+from camera_test import CameraServiceTest, NetworkCamera
 from lessons_test import LessonsServiceTest
 from regions_test import RegionsServiceTest
 from serving import BOOK, SEEN, SIDE, SLOW, ServiceTest, chunk, multipart, picture, png, product, together
@@ -2193,8 +2194,13 @@ class DiskTest(ServiceTest):
 
     def survive(self, disk, **how):
         memory = os.path.join(disk.folder, "line.ccm")
-        service = self.start(memory=memory, **how)
+        camera = NetworkCamera()
+        self.addCleanup(camera.kill)
+        service = self.start("--camera", "127.0.0.1,station=press 4,trigger=software", memory=memory, **how)
         service.learn_job("a", [picture(0, i) for i in range(20)])
+        end = time.monotonic() + serving.PATIENCE
+        while not service.good("GET", "/v1/status")["cameras"][0]["up"]:
+            self.assertLess(time.monotonic(), end, service.words())
         known = service.good("POST", "/v1/inspections", picture(0, 50))
         # What a person said is on disk, and so is what it was said about.
         service.good("POST", "/v1/inspections/%d/feedback" % known["id"], {"label": "defect"})
@@ -2212,6 +2218,10 @@ class DiskTest(ServiceTest):
             self.assertEqual(service.tasks()["a"]["threshold"], limit)
         self.until(disk, service, 503, "PUT", "/v1/stations/b", {"task": "a"})
         kept = self.inspect_unkept(disk, service, known)
+        frames = self.until(disk, service, 200, "POST", "/v1/stations/press%204/trigger")
+        self.assertEqual({reply.status for reply in frames[:-1]} - {201}, set())
+        self.assertIsNone(frames[-1].json()["id"])
+        kept += [reply.json()["id"] for reply in frames[:-1]]
         self.assertEqual(service.get("/health").status, 200)
         task = service.tasks()["a"]
         self.assertEqual(task["images"], 20 + learned)
@@ -2566,7 +2576,7 @@ class CoverageTest(unittest.TestCase):
 
 def load_tests(loader, _, __):
     classes = [DocumentTest, StoryTest, StationTest, AccessTest, HostileTest, CrowdTest, SnapshotTest, DurabilityTest, DiskTest,
-               LessonsServiceTest, RegionsServiceTest, StatisticsServiceTest, WatchTest, ClientTest, SaidTest,
+               LessonsServiceTest, RegionsServiceTest, StatisticsServiceTest, CameraServiceTest, WatchTest, ClientTest, SaidTest,
                CoverageTest]  # fmt: skip
     return unittest.TestSuite(loader.loadTestsFromTestCase(one) for one in classes)
 
