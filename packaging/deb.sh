@@ -56,7 +56,7 @@ Maintainer: $maintainer
 Installed-Size: $(du -sk --exclude=DEBIAN "$root" | cut -f1)
 Depends: $depends
 Recommends: libcurl4
-Suggests: libmosquitto1, npm
+Suggests: libaravis-0.8-0, libmosquitto1, npm
 Section: science
 Priority: optional
 Description: visual anomaly detection that keeps learning
