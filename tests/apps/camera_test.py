@@ -184,7 +184,8 @@ class CameraServiceTest(CameraTest):
 class CameraLineTest(CameraTest):
     def test_as_fast_as_it_sends_no_frame_is_unaccounted_for(self):
         camera = self.network_camera()
-        service = self.start_learned("--camera", "127.0.0.1,station=press 4,rate=500", "--keep-images", "10M")
+        service = self.start_learned("--camera", "127.0.0.1,station=press 4,rate=500", "--keep-images", "10M",
+                                     "--keep-inspections", 1000000)  # fmt: skip
         self.when(service, lambda now: now["frames"] > 0, "begun")
         end = time.monotonic() + SECONDS
         longest = 0.0
@@ -197,6 +198,7 @@ class CameraLineTest(CameraTest):
         camera.kill()
         now = self.when(service, lambda now: not now["up"] and now["waiting"] == 0, "done")
         self.assertGreater(now["inspected"], 10)
+        sys.stderr.write("\n%s; others waited for %.0f ms at most\n" % (now, 1e3 * longest))
         # What came and what was lost are all numbers from the camera's first to its last. What came before the first
         # and after the last that was inspected was dropped.
         numbers = self.frame_numbers(service, now["inspected"])
@@ -204,7 +206,6 @@ class CameraLineTest(CameraTest):
         self.assertLessEqual(span, now["frames"] + now["lost"], now)
         self.assertGreaterEqual(span + now["dropped"], now["frames"] + now["lost"], now)
         self.assertEqual(service.stop(), 0)
-        sys.stderr.write("\n%s; others waited for %.0f ms at most\n" % (now, 1e3 * longest))
 
     def frame_numbers(self, service, count):
         """Of all inspected frames, in order; GigE Vision's go from 65535 to 1."""
