@@ -51,6 +51,8 @@ namespace contcore {
   FUNCTION(void, arv_camera_set_gain, (_ArvCamera*, double, _GError**))                           \
   FUNCTION(void, arv_camera_get_frame_rate_bounds, (_ArvCamera*, double*, double*, _GError**))    \
   FUNCTION(void, arv_camera_set_frame_rate, (_ArvCamera*, double, _GError**))                     \
+  FUNCTION(int, arv_camera_is_gv_device, (_ArvCamera*))                                           \
+  FUNCTION(std::uint64_t, arv_stream_get_info_uint64_by_name, (_ArvStream*, const char*))         \
   FUNCTION(unsigned, arv_camera_get_payload, (_ArvCamera*, _GError**))                            \
   FUNCTION(_ArvStream*, arv_camera_create_stream,                                                 \
            (_ArvCamera*, void (*)(void*, int, _ArvBuffer*), void*, _GError**))                    \

@@ -22,7 +22,8 @@ constexpr unsigned kFewestBuffers = 3;
 // Until a camera that was told to begin waits for its trigger.
 constexpr std::chrono::milliseconds kArming{200};
 constexpr int kMostStreams = 50;
-constexpr std::chrono::milliseconds kHearing{20};
+constexpr std::chrono::milliseconds kHearing{30};
+constexpr std::uint64_t kMostIgnored = 20;  // packets, before the first frame
 constexpr std::size_t kBufferBytes = std::size_t{256} << 20;
 constexpr char kMadeUp[] = "Fake_";
 constexpr std::size_t kLargestPayload = std::size_t{1} << 30;
@@ -98,6 +99,7 @@ class AravisCamera : public Camera {
   void open_stream();
   void start();
   std::uint64_t without_room() const;
+  bool takes_none() const;
   void note_id(std::uint64_t id);
   Caught read(_ArvBuffer* buffer);
 
@@ -265,6 +267,7 @@ Camera::Caught AravisCamera::next(std::chrono::milliseconds patience) {
   _ArvBuffer* const buffer = arv_.arv_stream_timeout_pop_buffer(stream_.get(), microseconds);
   if (buffer == nullptr) {
     if (gone_) refuse("it does not answer any more");
+    if (takes_none()) refuse("what it sends is taken for too late; it is opened again");
     return {};
   }
   Caught caught;
@@ -344,6 +347,12 @@ std::uint64_t AravisCamera::without_room() const {
   std::uint64_t without = 0;
   arv_.arv_stream_get_statistics(stream_.get(), &whole, &failed, &without);
   return without;
+}
+
+// Where open_stream() listened for too short a time.
+bool AravisCamera::takes_none() const {
+  return !seen_ && arv_.arv_camera_is_gv_device(camera_.get()) != 0 &&
+         arv_.arv_stream_get_info_uint64_by_name(stream_.get(), "n_ignored_packets") > kMostIgnored;
 }
 
 // A frame for which there was no room leaves a gap in the ids; the one that is made up in this

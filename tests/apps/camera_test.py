@@ -220,15 +220,16 @@ class CameraLineTest(CameraTest):
     def test_unplugged_and_back(self):
         camera = self.network_camera()
         service = self.start_learned("--camera", "127.0.0.1,station=press 4,rate=10")
-        for number in range(1, KILLS + 1):
-            before = self.when(service, lambda now: now["up"] and now["opened"] == number, "up")
+        for _ in range(KILLS):
+            before = self.when(service, lambda now: now["up"], "up")
             self.when(service, lambda now: now["inspected"] > before["inspected"], "inspected")
             camera.kill()
             self.when(service, lambda now: not now["up"], "missed")
             service.good("POST", "/v1/inspections", picture(0, 1))
             camera = self.network_camera()
-        before = self.when(service, lambda now: now["up"] and now["opened"] == KILLS + 1, "up")
-        self.when(service, lambda now: now["inspected"] > before["inspected"], "inspected")
+        before = self.when(service, lambda now: now["up"], "up")
+        now = self.when(service, lambda now: now["inspected"] > before["inspected"], "inspected")
+        self.assertGreaterEqual(now["opened"], KILLS + 1)
         self.assertEqual(service.stop(), 0)
 
     def test_half_frames(self):
