@@ -3,6 +3,7 @@
 import { closeAlarm, connectAlarm, lookAtAlarm } from "./alarm.js";
 import { connectBanners } from "./banners.js";
 import { $, on } from "./dom.js";
+import { connectDrawing } from "./drawing.js";
 import { heartbeat, loadTasks, wake } from "./heartbeat.js";
 import { connectHistory, loadHistory } from "./history.js";
 import { connectInspect } from "./inspect.js";
@@ -113,7 +114,7 @@ function connectPage() {
   window.addEventListener("beforeunload", (event) => { if (isSending()) event.preventDefault(); });
 }
 
-for (const connect of [connectNotice, connectBanners, connectSound, connectLive, connectStation, connectAlarm, connectInspect, connectLearn, connectMemory,
+for (const connect of [connectNotice, connectBanners, connectSound, connectLive, connectStation, connectAlarm, connectInspect, connectDrawing, connectLearn, connectMemory,
   connectThresholds, connectHistory, connectLessons, connectPage]) connect();
 connectSession(() => { wake(); loadTasks().catch(complain); enter(); });
 enter();

@@ -3,6 +3,7 @@ import { api, pool, post, sendImage, sleep } from "./api.js";
 import { $, el, fileButton, icon, on, put } from "./dom.js";
 import { inOrder, looksLikeImage } from "./files.js";
 import { loadTasks, wake } from "./heartbeat.js";
+import { connectInterest, forgetRegion, interestTrouble, offerImages, regionToLearn, showInterest } from "./interest.js";
 import { complain, notice } from "./notice.js";
 import { review } from "./review.js";
 import { whyNot } from "./session.js";
@@ -27,6 +28,7 @@ export function chooseToLearn(files) {
     + (learning.ignored.length ? `. ${count(learning.ignored.length, "other file")} will be skipped.` : ".") : "No image among the files chosen.");
   $("learn-result").replaceChildren();
   showGate();
+  offerImages(learning.chosen);
 }
 
 // Some keyboards and file systems give a letter and its accent apart; a new name is written whole.
@@ -39,11 +41,13 @@ function showGate() {
   const name = taskName();
   const known = state.tasks.some((task) => task.name === name);
   const reason = whyNot("learn");
-  $("learn-start").disabled = Boolean(reason || learning.run || !name || !learning.chosen.length);
+  const trouble = interestTrouble(name);
+  $("learn-start").disabled = Boolean(reason || learning.run || !name || !learning.chosen.length || trouble);
   $("learn-start").hidden = Boolean(learning.run);
-  put("learn-reason", reason || (learning.run ? "" : !name ? "Give it a name." : !learning.chosen.length ? "Choose images." : ""));
+  put("learn-reason", reason || (learning.run ? "" : !name ? "Give it a name." : !learning.chosen.length ? "Choose images." : trouble));
   put("task-hint", known ? "This task exists: it goes on learning." : "For example the product: bottle, screw, casting.");
   for (const id of ["task-name", "learn-folder", "learn-images"]) $(id).disabled = Boolean(reason || learning.run);
+  showInterest(name, Boolean(reason || learning.run));
 }
 
 async function learn(event) {
@@ -56,7 +60,7 @@ async function learn(event) {
   $("learn-cancel").focus();
   showGate();
   try {
-    run.job = await post("v1/jobs", { task: run.name }, { signal: run.stop.signal });
+    run.job = await post("v1/jobs", { task: run.name, region: regionToLearn() }, { signal: run.stop.signal });
     await upload(run);
     const without = await lookOver(run);
     run.job = await post(`v1/jobs/${run.job.id}/start`, without.length ? { without } : undefined, { signal: run.stop.signal });
@@ -125,6 +129,8 @@ async function end(run) {
   if (ended === "done") {
     learning.chosen = learning.ignored = [];
     put("learn-chosen", "Nothing chosen yet.");
+    forgetRegion();
+    offerImages([]);
     wake();
   }
   showGate();
@@ -184,6 +190,7 @@ async function cancelJob(id) {
 export function connectLearn() {
   fileButton("learn-folder", "learn-folder-input", chooseToLearn);
   fileButton("learn-images", "learn-images-input", chooseToLearn);
+  connectInterest(showGate);
   on("task-name", "input", showGate);
   on("learn-form", "submit", learn);
   on("learn-cancel", "click", () => learning.run?.stop.abort());

@@ -1,9 +1,10 @@
 // What the memory knows: its tasks, their shares, promises and course over time; renaming and forgetting a task.
 import { api, post, put as send } from "./api.js";
 import { lineChart } from "./chart.js";
-import { $, el, on, put } from "./dom.js";
+import { $, el, on, put, svg } from "./dom.js";
 import { loadStatus, loadTasks, wake } from "./heartbeat.js";
 import { ask, complain, notice } from "./notice.js";
+import { darken, wordsFor } from "./region.js";
 import { whyNot } from "./session.js";
 import { state, watch } from "./store.js";
 import { count, num, percent, when, whole } from "./words.js";
@@ -42,9 +43,19 @@ function taskRow(task, i) {
   const { threshold } = task;
   const limitText = threshold ? `${threshold.manual ? "by hand " : ""}${num(threshold.score)}` : "none";
   const link = el("a", { href: `#thresholds/${encodeURIComponent(task.name)}`, "aria-label": `${limitText}, threshold of ${task.name}` }, limitText);
-  return el("tr", {}, el("th", { scope: "row" }, el("span", { class: `swatch c${i % 8}`, "aria-hidden": "true" }), task.name),
+  return el("tr", {}, el("th", { scope: "row" }, el("span", { class: `swatch c${i % 8}`, "aria-hidden": "true" }), task.name, regionSign(task)),
     ...cells.map((text, c) => el("td", { class: c === 2 ? "" : "num" }, text)), el("td", { class: "num" }, link), el("td", { class: "alarms" }, alarms(task)),
     el("td", { class: "num" }, knownDefects(task)), el("td", {}, when(task.learned)), el("td", { class: "acts" }, ...acts(task)));
+}
+
+/** A small picture of what is looked at, where that is not all of the image. */
+function regionSign({ region }) {
+  if (!region) return null;
+  const words = `Region of interest: ${wordsFor(region)}`;
+  const sign = svg("svg", { class: "outside region-sign", role: "img", "aria-label": words });
+  darken(sign, region);
+  sign.append(svg("title", {}, words));
+  return sign;
 }
 
 /** Alarms of the last parts beside the rate that was promised. */

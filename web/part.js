@@ -3,6 +3,8 @@
 import { sleep } from "./api.js";
 import { $, el, put, svg } from "./dom.js";
 import { decoded, noPicture } from "./pictures.js";
+import { darken, fits, shareOf } from "./region.js";
+import { state, watch } from "./store.js";
 import { milliseconds, num, percent, place, reasonOf, when, whole, wordOf } from "./words.js";
 
 const MARK = 60;      // where the threshold stands on the scale: always at the same place, so that the eye learns it
@@ -14,6 +16,7 @@ export class Part {
     root.append($("part").content.cloneNode(true));
     this.one = null;
     this.since = 0;  // when this part came, by performance.now()
+    watch("tasks", () => { if (this.one) { this.showRegions(this.one); this.showFacts(this.one); } });  // what is looked at is known by the task
   }
 
   at(name) { return this.root.querySelector(`.${name}`); }
@@ -65,7 +68,7 @@ export class Part {
     this.at("details").hidden = true;
     this.at("stage").classList.add("empty");
     put(this.at("stage-note"), "");
-    this.at("boxes").replaceChildren();
+    for (const name of ["boxes", "outside"]) this.at(name).replaceChildren();
   }
 
   showVerdict(one) {
@@ -94,6 +97,7 @@ export class Part {
     const boxes = this.at("boxes");
     boxes.setAttribute("viewBox", `0 0 ${width} ${height}`);
     boxes.replaceChildren(...regions.map((region) => svg("rect", { x: region.x, y: region.y, width: region.width, height: region.height })));
+    darken(this.at("outside"), this.lookedAt());
     this.at("regions").hidden = !regions.length;
     put(this.at("regions-count"), regions.length === 1 ? "1 region" : `${regions.length} regions`);
     this.at("regions-list").replaceChildren(...regions.map((region, i) => el("li", {
@@ -101,9 +105,18 @@ export class Part {
     }, `${place(region)}${region.score == null ? "" : `, score ${num(region.score)}`}`)));
   }
 
+  /** The region of interest of the part's task; null: all of the image is looked at. */
+  lookedAt() {
+    const { task, width, height } = this.one;
+    const region = state.tasks.find(({ name }) => name === task)?.region;
+    return region && fits(region, width, height) ? region : null;
+  }
+
   showFacts(one) {
+    const region = this.lookedAt();
     const facts = [["Task", one.task ?? "not recognised"], ["Time", when(one.time)], ["Station", one.station || "–"], ["Source", one.source || "–"],
       ["Image", `${whole(one.width)} × ${whole(one.height)}`], ["Latency", milliseconds(one.latency_ms)], ["Number", one.id ?? "not kept"]];
+    if (region) facts.push(["Looked at", `${percent(shareOf(region), 0)} of it`]);
     this.at("facts").replaceChildren(...facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
   }
 
@@ -118,7 +131,7 @@ export class Part {
       node.hidden = found[i]?.status !== "fulfilled";
       if (found[i]?.value) node.src = found[i].value;
     });
-    this.at("pic-image").alt = `Inspected image ${id}${task ? `, ${task}` : ""}, with its heat map`;
+    this.at("pic-image").alt = `Inspected image ${id}${task ? `, ${task}` : ""}, with its heat map${this.lookedAt() ? "; what is dark is not looked at" : ""}`;
     put(this.at("stage-note"), id == null ? "The service could not keep this inspection. Its verdict holds."
       : !kept ? "The image is no longer kept." : found[0].status === "fulfilled" ? "" : noPicture(found[0].reason));
     this.at("stage").classList.remove("empty");

@@ -94,8 +94,8 @@ export async function scene(name, { path = "", token = "", permissions = [], ...
         console.log(`ok    ${title} (${Date.now() - begun} ms)`);
       } catch (error) {
         ++failures;
-        complaints.length = 0;
-        console.log(`FAIL  ${title}\n      ${String(error.stack ?? error).replaceAll("\n", "\n      ")}`);
+        const told = [error.stack ?? error, ...complaints.splice(0)].join("\n");
+        console.log(`FAIL  ${title}\n      ${told.replaceAll("\n", "\n      ")}`);
         if (SHOTS) await page.screenshot({ path: join(SHOTS, `failed-${failures}.png`) }).catch(() => {});
       }
     },

@@ -3,6 +3,8 @@
 good, more_good, bad    a product, more of it, and some with a defect
 other                   another product
 empty                   frames without a product: white, black, noise, a blur, the part painted out
+placed                  the product in the middle, twice the same part before different backgrounds
+mask                    white where that part is, black elsewhere
 """
 
 import os
@@ -58,6 +60,18 @@ def empty(index):
     return numpy.zeros_like(part) + part.mean(axis=(0, 1)) if index == 3 else numpy.where(part > 400, part, 128.0)
 
 
+def placed(index):
+    pixels = numpy.random.RandomState(index).uniform(0, 255, (SIDE, SIDE, 3))
+    pixels[10:54, 10:54] = stripes(600)[10:54, 10:54]
+    return pixels
+
+
+def mask(index):
+    pixels = numpy.zeros((SIDE, SIDE, 3))
+    pixels[12:52, 16:48] = 255
+    return pixels
+
+
 def save(folder, index, pixels):
     with open(os.path.join(folder, "%03d.png" % index), "wb") as file:
         file.write(png(numpy.clip(pixels, 0, 255).astype(numpy.uint8)))
@@ -69,6 +83,8 @@ for name, make, first, count in [
     ("bad", bad, 200, 6),
     ("other", checks, 400, 12),
     ("empty", empty, 0, 5),
+    ("placed", placed, 500, 2),
+    ("mask", mask, 0, 1),
 ]:
     folder = os.path.join(sys.argv[1], name)
     os.makedirs(folder)
