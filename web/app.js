@@ -14,6 +14,7 @@ import { connectLive, enterLive, liveKeys } from "./live.js";
 import { connectMemory, loadMemory } from "./memory.js";
 import { complain, connectNotice, notice, openDialog } from "./notice.js";
 import { connectSession } from "./session.js";
+import { connectShifts, loadShifts } from "./shifts.js";
 import { connectSound } from "./sound.js";
 import { connectStation, enterStation, fullScreen } from "./station.js";
 import { state, update } from "./store.js";
@@ -28,6 +29,7 @@ const ENTER = {
   memory: () => loadMemory(),
   thresholds: (task) => loadThreshold(task || undefined),
   history: (query) => loadHistory(query),
+  shifts: (query) => loadShifts(query),
   lessons: () => loadLessons(),
 };
 
@@ -46,7 +48,7 @@ async function enter() {
   if ($("sign-in").open) return;
   try {
     const text = rest.join("/");
-    await ENTER[view](view === "history" ? text : decodeURIComponent(text));
+    await ENTER[view](view === "history" || view === "shifts" ? text : decodeURIComponent(text));
   } catch (error) { complain(error); }
 }
 
@@ -115,7 +117,7 @@ function connectPage() {
 }
 
 for (const connect of [connectNotice, connectBanners, connectSound, connectLive, connectStation, connectAlarm, connectInspect, connectDrawing, connectLearn, connectMemory,
-  connectThresholds, connectHistory, connectLessons, connectPage]) connect();
+  connectThresholds, connectHistory, connectShifts, connectLessons, connectPage]) connect();
 connectSession(() => { wake(); loadTasks().catch(complain); enter(); });
 enter();
 heartbeat();

@@ -1,6 +1,6 @@
-// Lines over time, one for each task.
-import { $, el, svg } from "./dom.js";
-import { num } from "./words.js";
+// Lines over time, one for each task; and bars over time, of what was inspected.
+import { $, el, icon, svg } from "./dom.js";
+import { num, percent, stretch, whole } from "./words.js";
 
 /** A few round numbers between low and high. */
 export function ticks(low, high, about) {
@@ -56,4 +56,43 @@ function drawLines(series, width, reference) {
 function timeLabel(time, length) {
   const date = new Date(time);
   return length <= 25 * 3600e3 ? date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" }) : date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+}
+
+const STACK = ["good", "uncalibrated", "unknown", "defect"];  // from below
+
+/** Draws counts over time: a bar for each step, with the defects in figures above it. */
+export function barChart(figure, title, series, by) {
+  const width = Math.max(260, figure.clientWidth - 34);
+  const [left, right, top, bottom, height] = [44, 4, 18, 22, 190];
+  const most = Math.max(1, ...series.map(({ inspected }) => inspected));
+  const scale = ticks(0, most, 4);
+  const y = (n) => top + (height - top - bottom) * (1 - n / most);
+  const wide = (width - left - right) / Math.max(1, series.length);
+  const root = svg("svg", { class: "chart", role: "img", width, height, viewBox: `0 0 ${width} ${height}`, "aria-label": `${title}: ${storyOf(series)} The table below has the figures.` });
+  for (const n of scale.all.filter(Number.isInteger)) {
+    root.append(svg("path", { class: n ? "grid" : "grid strong", d: `M${left} ${y(n)}H${width - right}` }), svg("text", { x: left - 6, y: y(n) + 4, "text-anchor": "end" }, whole(n)));
+  }
+  const every = Math.ceil(series.length * 50 / (width - left - right));
+  series.forEach((step, i) => {
+    const x = left + i * wide;
+    let below = 0;
+    const bar = svg("g", {}, svg("title", {}, `${stretch(step.begin, step.end)}: ${wordsOf(step)}`), svg("rect", { class: "bar-ground", x, y: top, width: wide, height: height - top - bottom }));
+    for (const kind of STACK) {
+      if (!step[kind]) continue;
+      bar.append(svg("rect", { class: `bar ${kind}`, x: x + wide * 0.1, y: y(below + step[kind]), width: wide * 0.8, height: y(below) - y(below + step[kind]) }));
+      below += step[kind];
+    }
+    if (step.defect && wide > 18) bar.append(svg("text", { x: x + wide / 2, y: y(below) - 4, "text-anchor": "middle" }, whole(step.defect)));
+    if (i % every === 0) bar.append(svg("text", { x: x + wide / 2, y: height - 5, "text-anchor": "middle" }, timeLabel(Date.parse(step.begin), by === "hour" ? 0 : Infinity)));
+    root.append(bar);
+  });
+  figure.replaceChildren(el("h2", {}, title), root, el("figcaption", {}, el("ul", { class: "legend" },
+    ...STACK.filter((kind) => kind !== "uncalibrated" || series.some((step) => step[kind])).map((kind) => el("li", {}, icon(kind), kind === "defect" ? "defect, in figures" : kind)))));
+}
+
+const wordsOf = (step) => `${whole(step.inspected)} inspected, ${whole(step.good)} good, ${whole(step.defect)} defect, ${whole(step.unknown)} unknown${step.yield == null ? "" : `, yield ${percent(step.yield)}`}`;
+
+function storyOf(series) {
+  const most = series.reduce((a, b) => (b.defect > (a?.defect ?? 0) ? b : a), null);
+  return most ? `most defects ${stretch(most.begin, most.end)}, ${wordsOf(most)}.` : "no defects.";
 }

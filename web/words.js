@@ -43,5 +43,26 @@ export function span(seconds) {
   return count(Math.max(1, Math.floor(seconds / size)), unit);
 }
 
+const dayOf = (date) => date.toLocaleDateString("en-GB", { weekday: "short", day: "numeric", month: "short", year: "numeric" });
+const isMidnight = (date) => date.getHours() + date.getMinutes() === 0;
+
+/** A stretch of time: "Thu 31 May 2029, 06:00 to 14:00", or whole days alone. */
+export function stretch(since, until) {
+  const [begin, end] = [new Date(since), new Date(until)];
+  const [first, last] = [dayOf(begin), dayOf(end)].map((text) => text.replace(",", ""));
+  const time = (date) => clock(date).slice(0, 5);
+  if (isMidnight(begin) && isMidnight(end) && first !== last) {
+    const final = dayOf(new Date(end - 1)).replace(",", "");
+    return final === first ? first : `${first} to ${final}`;
+  }
+  return first === last ? `${first}, ${time(begin)} to ${time(end)}` : `${first}, ${time(begin)}, to ${last}, ${time(end)}`;
+}
+
+/** "19 Nov, 14:03:22", also of today. */
+export function dated(text) {
+  const date = new Date(text);
+  return el("time", { datetime: text, title: date.toLocaleString("en-GB") }, `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, ${clock(text)}`);
+}
+
 /** Where a region is, and how large. */
 export const place = ({ x, y, width, height }) => `${whole(width)} × ${whole(height)} px at (${whole(x)}, ${whole(y)})`;

@@ -57,7 +57,7 @@ export default () => scene("live", {}, async ({ test, page, camera, text, waitTe
   });
 
   await test("an alarm breaks through every view and dialog", async () => {
-    for (const view of ["learn", "memory", "thresholds", "history", "lessons"]) {
+    for (const view of ["learn", "memory", "thresholds", "shifts", "history", "lessons"]) {
       await open(view);
       await camera(bad4);
       await page.locator("#alarm").waitFor({ state: "visible" });

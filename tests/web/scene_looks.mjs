@@ -4,7 +4,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { files, scene, SHOTS, TASK, violations } from "./harness.mjs";
 
-const VIEWS = ["live", "beside", "alarm", "station", "learn", "memory", "thresholds", "history", "lessons", "help"];
+const VIEWS = ["live", "beside", "alarm", "station", "learn", "memory", "thresholds", "shifts", "history", "lessons", "help"];
 const WIDTHS = [[390, 844], [768, 1024], [1366, 768]];
 
 export default async () => {
@@ -84,6 +84,7 @@ async function show(tools, view) {
     await waitText("#alarm-where", new RegExp(`part ${one.id}`));
   }
   if (view === "memory" || view === "thresholds") await waitText(view === "memory" ? "#tasks tbody" : "#threshold-task", new RegExp(TASK));
+  if (view === "shifts") await waitText("#shift-tasks tbody", new RegExp(TASK));
   await page.waitForTimeout(300);  // what the view asks of the service
 }
 
