@@ -33,7 +33,7 @@ svg{display:block;width:100%;height:auto}svg text{font-size:10px;fill:#4d5a66}
 .two{display:grid;grid-template-columns:1fr 1fr;gap:0 18px}
 table{width:100%;border-collapse:collapse}th,td{text-align:right;padding:1px 4px;border-bottom:1px solid #dfe4e8;font-weight:400}
 th:first-child{text-align:left}thead th{color:#4d5a66}
-figure{margin:0;break-inside:avoid}.place{max-width:64mm}
+figure{margin:0;break-inside:avoid}.place{max-width:64mm}.place img{width:100%}
 .worst{display:grid;grid-template-columns:repeat(6,1fr);gap:8px;font-size:10px}
 .worst img,.blank{width:100%;height:24mm;object-fit:contain;background:#0a0d10;display:block;margin-bottom:2px}
 .worst b{color:#17212a}ul{margin:0;padding-left:16px}footer{margin-top:10px;font-size:10px;color:#4d5a66}
@@ -197,8 +197,8 @@ std::string places(const ShiftReport& report) {
                                         image_tag(report.picture, "A part of this time") + "</div>";
   return fmt::format(
       "<figure class=\"place\"><div style=\"position:relative\">{}{}</div><figcaption>darkest: {} "
-      "defects</figcaption></figure>\n",
-      picture, layer, most);
+      "defect{}</figcaption></figure>\n",
+      picture, layer, most, most == 1 ? "" : "s");
 }
 
 std::string latencies(const Latencies& found) {
