@@ -70,6 +70,8 @@ function showIn(tab, text) {
   const sheet = new tab.CSSStyleSheet();
   sheet.replaceSync(style[1]);
   const page = tab.document;
+  page.write("<!doctype html><title></title><body>");  // or it would be shown as pages were before there were standards
+  page.close();
   page.adoptedStyleSheets = [sheet];
   page.title = parsed.title;
   page.documentElement.lang = "en";

@@ -122,7 +122,7 @@ function figure(name, value, kind = "", title = null) {
 }
 
 function cells(parts) {
-  return ["inspected", "good", "defect", "unknown"].map((key) => el("td", { class: "num" }, whole(parts[key]))).concat(el("td", { class: "num" }, yieldOf(parts)));
+  return ["inspected", "good", "defect", "unknown"].map((key) => el("td", { class: key === "good" ? "num wide-only" : "num" }, whole(parts[key]))).concat(el("td", { class: "num" }, yieldOf(parts)));
 }
 
 function showSeries(series) {

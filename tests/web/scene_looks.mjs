@@ -27,6 +27,21 @@ async function looks(tools) {
       for (const view of VIEWS) await look(tools, view, colorScheme, width, height);
     }
   }
+  await noneSideways(tools);
+}
+
+/** Between the three widths as well. */
+async function noneSideways({ test, page, base }) {
+  await test("no width scrolls sideways", async () => {
+    for (const view of ["live", "learn", "shifts", "history"]) {
+      await page.goto(`${base}/#${view}`);
+      await page.locator(`#${view}`).waitFor({ state: "visible" });
+      for (const width of [360, 621, 861, 941, 1081, 1200]) {
+        await page.setViewportSize({ width, height: 800 });
+        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${view} at ${width}`);
+      }
+    }
+  });
 }
 
 async function look(tools, view, colorScheme, width, height, name = view) {

@@ -71,7 +71,7 @@ async function open(tools) {
   await test("where defects happen lies over a part of the task, if there is one task", async () => {
     await page.locator("#shift-part").waitFor({ state: "visible" });
     assert.ok(await page.locator("#shift-part").evaluate((canvas) => canvas.width) > 1);
-    assert.match(await page.locator("#shift-places svg").getAttribute("aria-label"), /Where defects happen\. Most of them .*: \d+ defects? touch/);
+    assert.match(await page.locator("#shift-places svg").getAttribute("aria-label"), /Where defects happen\. Most of them (at|in) the .*: \d+ defects? in the reddest/);
   });
 
   await test("filtered by station and task, by choice and by link", async () => {
@@ -109,6 +109,8 @@ async function open(tools) {
     const body = await tab.locator("body").innerText();
     assert.match(body, /Shift report[\s\S]*station press, 5 · task stripes/);
     assert.match(body, /inspected\s+3/);
+    const [picture, cells] = await Promise.all([".place img", ".place svg"].map((one) => tab.locator(one).boundingBox()));
+    assert.ok(Math.abs(picture.width - cells.width) < 1 && Math.abs(picture.height - cells.height) < 1, "the places lie over all of the picture");
     await tab.close();
   });
 
