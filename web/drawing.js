@@ -287,7 +287,7 @@ function enter() {
   addCorner([...drawing.cursor]);
 }
 
-const KEYS = { Enter: enter, " ": enter, Delete: deleteCorner, Backspace: deleteCorner, n: () => step(1), p: () => step(-1), c: closeShape, u: undo, D: deleteShape };
+const KEYS = { Enter: enter, " ": enter, Delete: deleteCorner, Backspace: deleteCorner, n: () => step(1), p: () => step(-1), c: closeShape, u: undo };
 
 function onKey(event) {
   if (event.altKey || event.isComposing) return;
@@ -296,7 +296,8 @@ function onKey(event) {
     return;
   }
   const arrow = ARROWS[event.key];
-  const action = KEYS[event.key];
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  const action = key === "d" && event.shiftKey ? deleteShape : KEYS[key];
   if (!arrow && !action) return;
   event.preventDefault();
   drawing.keys = true;
@@ -329,6 +330,7 @@ export function connectDrawing() {
     giveUp();
   });
   on("drawing", "cancel", (event) => { event.preventDefault(); giveUp(); });  // a phone’s way back
-  on("drawing", "close", () => end(null));  // an alarm was looked at
+  // An alarm was looked at: what is whole is kept.
+  on("drawing", "close", () => end(drawing.shapes.length && !drawing.fault ? regionOf(drawing.shapes) : null));
   new ResizeObserver(() => { if ($("drawing").open) paint(); }).observe($("drawing-stage"));
 }

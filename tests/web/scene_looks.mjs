@@ -39,6 +39,7 @@ async function noneSideways({ test, page, base }) {
       for (const width of [360, 621, 861, 941, 1081, 1200]) {
         await page.setViewportSize({ width, height: 800 });
         assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${view} at ${width}`);
+        if (view === "live" && width > 860) assert.ok(await page.evaluate(() => document.documentElement.scrollHeight <= innerHeight), `all of it is in sight at ${width}`);
       }
     }
   });

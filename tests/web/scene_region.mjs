@@ -179,10 +179,14 @@ export default () => scene("region", {}, async ({ test, page, get, text, waitTex
     await waitText("#drawing-status", /^\(8, 8\)$/);
     await press("Enter", ...times(24, "ArrowRight"), "Enter", ...times(24, "ArrowDown"), "Enter", ...times(24, "ArrowLeft"), "Enter");
     await waitText("#drawing-status", /Corner 4 at \(8, 56\)/);
-    await press("Shift+ArrowUp", "Enter", "Delete", ...times(24, "ArrowUp"), "Shift+ArrowDown");
+    await press("Shift+ArrowUp", "Enter", "Backspace", ...times(24, "ArrowUp"), "Shift+ArrowDown");
     await waitText("#drawing-status", /^\(8, 8\): the first corner, Enter closes/);
     await press("Enter");
     await waitText("#drawing-status", /Shape 1 is closed/);
+    await press("n", "n", "p", "Enter");  // one after the first
+    await waitText("#drawing-status", /Corner 2 of shape 1 at \(32, 8\) is picked/);
+    await press("Delete");
+    await waitText("#drawing-status", /Shape 1 has 4 corners/);
     await press("n", "ArrowLeft", "Shift+ArrowUp");  // the first corner, from (8, 8)
     await waitText("#drawing-status", /Corner 1 of shape 1 at \(6, 7\)/);
     await press("u");
@@ -239,7 +243,11 @@ export default () => scene("region", {}, async ({ test, page, get, text, waitTex
     await press("Escape");
     await page.locator("#alarm").waitFor({ state: "hidden" });
     assert.equal(await page.locator("#drawing-lines circle").count(), 2, "Escape closes the alarm alone");
-    await page.locator("#drawing-no").click();
-    await stage.waitFor({ state: "hidden" });
+    await click([30, 30], [10, 10], [50, 50]);
+    await camera(files("bad")[1], { task: TASK });
+    await page.locator("#alarm-look").click();
+    await page.locator("#beside").waitFor({ state: "visible" });
+    await open("learn");
+    assert.match(await text("#region-text"), /Looked at: 1 shape/, "what was whole is kept");
   });
 });
