@@ -1,6 +1,6 @@
 // What can be taken away: inspections as CSV or JSON, and the report to print. Without tokens the links do it by themselves,
-// and the browser writes what comes to the disk, however long it is. A token cannot travel in a link: then it is fetched, kept
-// by the browser as a file of its own, and saved when it is whole.
+// and the browser writes what comes to the disk, however long it is. A token cannot travel in a link: then it is fetched, and
+// saved when it is whole.
 import { api } from "./api.js";
 import { el } from "./dom.js";
 import { token } from "./keep.js";

@@ -68,7 +68,8 @@ export class Part {
     this.at("details").hidden = true;
     this.at("stage").classList.add("empty");
     put(this.at("stage-note"), "");
-    for (const name of ["boxes", "outside"]) this.at(name).replaceChildren();
+    this.at("boxes").replaceChildren();
+    darken(this.at("outside"), null);
   }
 
   showVerdict(one) {

@@ -30,6 +30,8 @@ export function pathOf({ width, polygons, counts }) {
 
 /** Darkens what is not looked at, in an <svg> that lies over a picture; null: nothing. */
 export function darken(node, region) {
+  if (node.region === region) return;
+  node.region = region;
   node.replaceChildren();
   if (!region) return;
   const { width, height, polygons } = region;
