@@ -42,7 +42,7 @@ async function load() {
   if (!same) show();
 }
 
-const isPresent = () => Date.parse(shifts.found.since) <= serviceNow() && serviceNow() < Date.parse(shifts.found.until);
+const isPresent = () => shifts.found != null && Date.parse(shifts.found.since) <= serviceNow() && serviceNow() < Date.parse(shifts.found.until);
 
 // ---- what is asked for
 
@@ -71,6 +71,7 @@ function go(changes) {
 }
 
 function turn(later) {
+  if (!shifts.found) return;
   const { since, until } = shifts.found;
   const at = later ? until : new Date(Date.parse(since) - 1000).toISOString();
   go({ span: $("shift-span").value || "shift", at: at.replace(/\.000Z$/, "Z") });
@@ -175,7 +176,7 @@ async function showPicture(tasks, since, until) {
 
 export function connectShifts() {
   on("shift-filters", "submit", (event) => event.preventDefault());
-  on("shift-span", "change", () => go({ span: $("shift-span").value, at: isPresent() ? null : shifts.found.since.replace(/\.000Z$/, "Z") }));
+  on("shift-span", "change", () => go({ span: $("shift-span").value, at: isPresent() ? null : shifts.found?.since.replace(/\.000Z$/, "Z") }));
   on("shift-task", "change", () => go({ task: $("shift-task").value }));
   on("shift-station", "change", () => go({ station: $("shift-station").value }));
   on("shift-before", "click", () => turn(false));

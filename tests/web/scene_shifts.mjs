@@ -159,6 +159,11 @@ async function open(tools) {
     expected.push(/status of 400/);
     await page.goto(`${base}/#shifts/span=year`);
     await waitText("#notice-text", /span is hour, shift, day or week/);
+    await page.reload();
+    await waitText("#notice-text", /span is hour, shift, day or week/);
+    await page.locator("#shift-before").click();
+    await page.locator("#shift-span").selectOption("day");
+    await waitText("#shift-when", /^This day:/);
     expected.pop();
   });
 }
