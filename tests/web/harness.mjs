@@ -68,9 +68,9 @@ async function start(name, { knows = true, strangers = 0, options = [], env = {}
 // ---- a scene
 
 /** Runs `body` with a service and a page of its own; `options` are the service's, `path` is opened first. */
-export async function scene(name, { path = "", token = "", permissions = [], ...how }, body) {
+export async function scene(name, { path = "", token = "", permissions = [], timezoneId, ...how }, body) {
   const service = await start(name, how);
-  const context = await browser.newContext({ viewport: { width: 1366, height: 768 }, colorScheme: "light", reducedMotion: "reduce", permissions });
+  const context = await browser.newContext({ viewport: { width: 1366, height: 768 }, colorScheme: "light", reducedMotion: "reduce", permissions, timezoneId });
   if (process.env.CONTCORE_WEB) await filesFrom(context, process.env.CONTCORE_WEB, service.base);
   const page = await context.newPage();
   page.setDefaultTimeout(15_000);

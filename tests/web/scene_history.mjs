@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { files, scene, TASK } from "./harness.mjs";
 
-export default () => scene("history", {}, async ({ test, page, get, camera, open, text, waitText, base }) => {
+export default () => scene("history", { timezoneId: "Asia/Kathmandu" }, async ({ test, page, get, camera, open, text, waitText, base }) => {
   const all = [];
   const kinds = [...files("more_good"), ...files("bad")];
   for (let i = 0; i < 60; ++i) all.push(await camera(kinds[i % kinds.length], { source: `part ${i}.png`, station: i % 4 ? "press 4" : "press 5" }));
@@ -66,6 +66,7 @@ export default () => scene("history", {}, async ({ test, page, get, camera, open
   await test("times are of this clock, and the address has them", async () => {
     const local = (time) => page.evaluate((t) => { const date = new Date(t); return new Date(date - date.getTimezoneOffset() * 60e3).toISOString().slice(0, 16); }, time);
     const now = Date.now();
+    assert.match(await page.locator("#past tbody time").first().innerText(), new RegExp(`, ${(await local(all.at(-1).time)).slice(11)}`));
     await page.locator("#filters input[name=since]").fill(await local(now + 3600e3));
     await hasRows(0);
     assert.match(await text("#past-empty"), /No inspection matches/);

@@ -10,7 +10,7 @@ const WIDTHS = [[390, 844], [768, 1024], [1366, 768]];
 export default async () => {
   await scene("looks", { options: ["--shifts", "00:00"] }, looks);
   await scene("looks_empty", { knows: false }, async (tools) => {
-    await tools.connected();
+    await tools.page.locator("#first").waitFor({ state: "visible" });
     for (const colorScheme of ["light", "dark"]) for (const [width, height] of WIDTHS) await look(tools, "live", colorScheme, width, height, "first");
   });
 };
