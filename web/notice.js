@@ -35,13 +35,20 @@ export function ask(question, lines, yes, { field = null, danger = false } = {})
   dialog.returnValue = "";
   if (!dialog.open) openDialog(dialog);
   (field == null ? $("ask-no") : $("ask-text")).focus();
-  return new Promise((answer) => {
-    dialog.addEventListener("close", () => answer(dialog.returnValue === "yes" ? $("ask-text").value.trim() : null), { once: true });
-  });
+  return new Promise((answer) => { answered = answer; });
+}
+
+// Answered as soon as the dialog is closed: its event may come behind the next key.
+let answered = () => {};
+function answer(yes) {
+  const text = $("ask-text").value.trim();
+  $("ask").close(yes ? "yes" : "");
+  answered(yes ? text : null);
 }
 
 export function connectNotice() {
   on("notice-close", "click", () => notice(""));
-  on("ask-form", "submit", (event) => { event.preventDefault(); $("ask").close("yes"); });
-  on("ask-no", "click", () => $("ask").close(""));
+  on("ask-form", "submit", (event) => { event.preventDefault(); answer(true); });
+  on("ask-no", "click", () => answer(false));
+  on("ask", "close", () => { if (!$("ask").open) answered(null); });  // by Escape; of one that is answered, nothing
 }

@@ -57,6 +57,7 @@ export default () => scene("lessons", {}, async ({ test, page, camera, get, text
     expected.push(/409/);
     await page.goto(`${page.url().split("#")[0]}#live/${one.id}`);
     await waitText("#beside-h", new RegExp(`: ${one.id},`));
+    await waitText("#beside-part .facts", new RegExp(`Number${one.id}$`));  // its words come with its picture
     await page.locator("#beside-part .say-good").click();
     await page.locator("#ask-yes").click();
     await waitText("#beside-part .feedback-note", /Marked good.*learned/, LONG);
