@@ -93,7 +93,6 @@ std::mutex& aravis_mutex();
 inline constexpr int kArvBufferSuccess = 0;
 inline constexpr int kArvPayloadImage = 1;
 inline constexpr int kArvPayloadExtendedChunk = 5;
-inline constexpr int kArvPayloadMultipart = 10;
 inline constexpr int kArvContinuous = 0;
 inline constexpr int kArvAutoOff = 0;
 

@@ -23,6 +23,7 @@ constexpr unsigned kFewestBuffers = 3;
 constexpr std::chrono::milliseconds kArming{200};
 constexpr int kMostStreams = 50;
 constexpr std::chrono::milliseconds kHearing{30};
+constexpr std::chrono::seconds kSearchedLately{1};
 constexpr std::uint64_t kMostIgnored = 20;  // packets, before the first frame
 constexpr std::size_t kBufferBytes = std::size_t{256} << 20;
 constexpr char kMadeUp[] = "Fake_";
@@ -61,6 +62,29 @@ struct Unref {
   }
 };
 
+bool is_address(const std::string& id) {
+  return id.starts_with(kMadeUp) || id.find_first_not_of("0123456789.") == std::string::npos;
+}
+
+// Whether a camera of that name does. With Aravis' mutex held. Those who look for others at the
+// same time share the search.
+bool answers(const std::string& id) {
+  using Clock = std::chrono::steady_clock;
+  static Clock::time_point searched;
+  const Aravis& arv = libaravis();
+  if (searched == Clock::time_point() || Clock::now() - searched > kSearchedLately) {
+    arv.arv_update_device_list();
+    searched = Clock::now();
+  }
+  for (unsigned i = 0; i < arv.arv_get_n_devices(); ++i) {
+    for (const char* name : {arv.arv_get_device_id(i), arv.arv_get_device_address(i),
+                             arv.arv_get_device_serial_nbr(i)}) {
+      if (name != nullptr && id == name) return true;
+    }
+  }
+  return false;
+}
+
 class AravisCamera : public Camera {
  public:
   explicit AravisCamera(const CameraSettings& settings);
@@ -95,10 +119,11 @@ class AravisCamera : public Camera {
   void set_number(const char* what, double value,
                   void (*bounds)(_ArvCamera*, double*, double*, _GError**),
                   void (*change)(_ArvCamera*, double, _GError**));
-  void choose_format();
+  void choose_format(bool named);
   void open_stream();
   void start();
   std::uint64_t without_room() const;
+  std::uint64_t ignored() const;
   bool takes_none() const;
   void note_id(std::uint64_t id);
   Caught read(_ArvBuffer* buffer);
@@ -113,14 +138,17 @@ class AravisCamera : public Camera {
   bool seen_ = false;                          // a frame
   std::uint64_t last_ = 0;                     // its id
   std::uint64_t gaps_ = 0;                     // ids that never came
+  std::uint64_t damaged_ = 0;                  // frames since the last whole one
   std::uint64_t before_ = 0;                   // without_room() when it began
+  std::uint64_t ignored_before_ = 0;           // ignored() then
+  std::size_t payload_ = 0;                    // bytes of a frame, at most
 };
 
 AravisCamera::AravisCamera(const CameraSettings& settings) : id_(settings.id) {
   open();
   describe();
   set(settings);
-  choose_format();
+  choose_format(settings.features.find("PixelFormat=") != std::string::npos);
   start();
   if (settings.trigger == "software") std::this_thread::sleep_for(kArming);
 }
@@ -138,11 +166,14 @@ AravisCamera::~AravisCamera() {
 void AravisCamera::open() {
   const std::lock_guard<std::mutex> lock(aravis_mutex());
   if (id_.starts_with(kMadeUp)) arv_.arv_enable_interface("Fake");
+  // Of a name that it does not know Aravis would ask the network's name servers, however long that
+  // takes.
+  if (!is_address(id_) && !answers(id_)) {
+    refuse("it is not found (contcore camera lists those that answer)");
+  }
   Fault fault;
   camera_.reset(arv_.arv_camera_new(id_.c_str(), fault));
-  if (!camera_) {
-    refuse(fmt::format("{} (contcore camera lists those that answer)", fault.text()));
-  }
+  if (!camera_) refuse(fault.text());
   void (*const lose)(void*, void*) = [](void* /*device*/, void* gone) {
     static_cast<std::atomic<bool>*>(gone)->store(true);
   };
@@ -214,22 +245,27 @@ void AravisCamera::set_number(const char* what, double value,
   ask(what, change, value);
 }
 
-// The one it has, if it can be read; else the first of its own that can.
-void AravisCamera::choose_format() {
-  if (is_known_format(ask("PixelFormat", arv_.arv_camera_get_pixel_format))) return;
+// The one it has, if it can be read; else the first of its own that can, in colour if there is one.
+void AravisCamera::choose_format(bool named) {
+  const std::uint32_t now = ask("PixelFormat", arv_.arv_camera_get_pixel_format);
+  if (is_known_format(now)) return;
+  if (named) refuse(format_name(now) + " cannot be read; leave PixelFormat out");
   unsigned count = 0;
   std::int64_t* const formats =
       ask("PixelFormat", arv_.arv_camera_dup_available_pixel_formats, &count);
   const std::vector<std::int64_t> has(formats, formats + (formats != nullptr ? count : 0));
   arv_.g_free(formats);
   std::string names;
+  std::uint32_t gray = 0;
   for (const std::int64_t format : has) {
     const auto number = static_cast<std::uint32_t>(format);
-    if (is_known_format(number)) {
+    if (is_known_format(number) && !format_name(number).starts_with("Mono")) {
       return ask("PixelFormat", arv_.arv_camera_set_pixel_format, number);
     }
+    if (gray == 0 && is_known_format(number)) gray = number;
     names += (names.empty() ? "" : ", ") + format_name(number);
   }
+  if (gray != 0) return ask("PixelFormat", arv_.arv_camera_set_pixel_format, gray);
   refuse(fmt::format("none of its pixel formats can be read ({})", names));
 }
 
@@ -248,17 +284,18 @@ void AravisCamera::open_stream() {
 }
 
 void AravisCamera::start() {
-  const std::size_t payload = ask("PayloadSize", arv_.arv_camera_get_payload);
-  if (payload == 0 || payload > kLargestPayload) {
-    refuse(fmt::format("a frame of {} bytes cannot be taken", payload));
+  payload_ = ask("PayloadSize", arv_.arv_camera_get_payload);
+  if (payload_ == 0 || payload_ > kLargestPayload) {
+    refuse(fmt::format("a frame of {} bytes cannot be taken", payload_));
   }
   open_stream();
   const auto fitting =
-      static_cast<unsigned>(std::min<std::size_t>(kBufferBytes / payload, kMostBuffers));
+      static_cast<unsigned>(std::min<std::size_t>(kBufferBytes / payload_, kMostBuffers));
   for (unsigned i = 0; i < std::max(fitting, kFewestBuffers); ++i) {
-    arv_.arv_stream_push_buffer(stream_.get(), arv_.arv_buffer_new_allocate(payload));
+    arv_.arv_stream_push_buffer(stream_.get(), arv_.arv_buffer_new_allocate(payload_));
   }
   before_ = without_room();
+  if (arv_.arv_camera_is_gv_device(camera_.get()) != 0) ignored_before_ = ignored();
   ask("AcquisitionStart", arv_.arv_camera_start_acquisition);
 }
 
@@ -273,6 +310,7 @@ Camera::Caught AravisCamera::next(std::chrono::milliseconds patience) {
   Caught caught;
   try {
     caught = read(buffer);
+    if (caught.kind == Caught::Kind::kDamaged) ++damaged_;
   } catch (...) {
     arv_.arv_stream_push_buffer(stream_.get(), buffer);
     throw;
@@ -281,15 +319,20 @@ Camera::Caught AravisCamera::next(std::chrono::milliseconds patience) {
   return caught;
 }
 
+// Of a whole frame: one whose head is missing has the id of another. Those that came damaged in
+// between are not lost.
 void AravisCamera::note_id(std::uint64_t id) {
   if (seen_) {
+    std::uint64_t passed = 0;
     if (id > last_) {
-      gaps_ += id - last_ - 1;
+      passed = id - last_ - 1;
     } else if (last_ <= kShortIds && last_ > kShortIds - kIdsAroundTheEnd && id != 0 &&
                id < kIdsAroundTheEnd) {
-      gaps_ += kShortIds - last_ + id - 1;
+      passed = kShortIds - last_ + id - 1;
     }
+    gaps_ += passed - std::min(passed, damaged_);
   }
+  damaged_ = 0;
   seen_ = true;
   last_ = id;
 }
@@ -307,7 +350,6 @@ Camera::Caught AravisCamera::read(_ArvBuffer* buffer) {
   caught.kind = Caught::Kind::kDamaged;
   Frame& frame = caught.frame;
   frame.id = arv_.arv_buffer_get_frame_id(buffer);
-  note_id(frame.id);
   const int status = arv_.arv_buffer_get_status(buffer);
   if (status != kArvBufferSuccess) {
     const bool known = status > 0 && static_cast<std::size_t>(status) < std::size(kFaults);
@@ -315,8 +357,7 @@ Camera::Caught AravisCamera::read(_ArvBuffer* buffer) {
     return caught;
   }
   const int payload = arv_.arv_buffer_get_payload_type(buffer);
-  if (payload != kArvPayloadImage && payload != kArvPayloadExtendedChunk &&
-      payload != kArvPayloadMultipart) {
+  if (payload != kArvPayloadImage && payload != kArvPayloadExtendedChunk) {
     caught.why = fmt::format("it is no image but a payload of kind {}", payload);
     return caught;
   }
@@ -332,12 +373,17 @@ Camera::Caught AravisCamera::read(_ArvBuffer* buffer) {
     caught.why = "it has no pixels";
     return caught;
   }
+  if (bytes > payload_) {
+    caught.why = "it is larger than the camera said";
+    return caught;
+  }
   frame.width = static_cast<std::size_t>(width);
   frame.height = static_cast<std::size_t>(height);
   frame.padding = static_cast<std::size_t>(padding);
   frame.format = arv_.arv_buffer_get_image_pixel_format(buffer);
   frame.bytes.assign(data, data + bytes);
   caught.kind = Caught::Kind::kFrame;
+  note_id(frame.id);
   return caught;
 }
 
@@ -349,10 +395,14 @@ std::uint64_t AravisCamera::without_room() const {
   return without;
 }
 
+std::uint64_t AravisCamera::ignored() const {
+  return arv_.arv_stream_get_info_uint64_by_name(stream_.get(), "n_ignored_packets");
+}
+
 // Where open_stream() listened for too short a time.
 bool AravisCamera::takes_none() const {
   return !seen_ && arv_.arv_camera_is_gv_device(camera_.get()) != 0 &&
-         arv_.arv_stream_get_info_uint64_by_name(stream_.get(), "n_ignored_packets") > kMostIgnored;
+         ignored() > ignored_before_ + kMostIgnored;
 }
 
 // A frame for which there was no room leaves a gap in the ids; the one that is made up in this

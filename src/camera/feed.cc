@@ -8,6 +8,7 @@ namespace contcore {
 namespace {
 
 constexpr std::chrono::milliseconds kFeedTick{100};
+constexpr std::string_view kSoftware = "software";
 constexpr std::chrono::hours kRecentLoss{1};
 constexpr std::chrono::seconds kBetweenNotes{10};
 
@@ -32,12 +33,16 @@ void CameraFeed::start(Take take) {
   thread_ = std::thread([this] { run(); });
 }
 
-void CameraFeed::stop() {
+void CameraFeed::end() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
+}
+
+void CameraFeed::stop() {
+  end();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -98,14 +103,16 @@ void CameraFeed::run() {
     } catch (const std::exception& error) {
       failed(error.what());
     }
+    std::shared_ptr<Camera> gone;  // closed when nobody waits for it
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      camera_.reset();
+      gone.swap(camera_);
       if (asked_ && !answer_) {
         answer_ = {Camera::Caught::Kind::kDamaged, {}, "the camera was closed before it came"};
       }
     }
     changed_.notify_all();
+    gone.reset();
     lost_before_ = state().lost;
     if (pause(is_up() ? std::chrono::milliseconds(0) : limits_.retry)) return;
   }
@@ -190,9 +197,18 @@ void CameraFeed::deliver(Camera::Caught caught) {
       changed_.notify_all();
       return;
     }
+    // What nobody asked for must not be taken for what somebody asks for next.
+    if (settings_.trigger == kSoftware) {
+      reopen_ = true;
+      room = false;
+    }
   }
   if (!whole) return note_damaged(caught);
-  if (room && take_(std::move(caught.frame), hand_over())) return;
+  try {
+    if (room && take_(std::move(caught.frame), hand_over())) return;
+  } catch (const std::exception& error) {
+    note(fmt::format("camera {}: {}", settings_.id, error.what()));
+  }
   const std::lock_guard<std::mutex> lock(account_->mutex);
   --account_->state.waiting;
   ++account_->state.dropped;
@@ -200,7 +216,7 @@ void CameraFeed::deliver(Camera::Caught caught) {
 }
 
 std::pair<Frame, CameraFeed::Done> CameraFeed::trigger() {
-  if (settings_.trigger != "software") {
+  if (settings_.trigger != kSoftware) {
     throw Error(
         Error::Kind::kUsage,
         fmt::format("camera {} is not triggered by software but {}", settings_.id,
@@ -212,8 +228,7 @@ std::pair<Frame, CameraFeed::Done> CameraFeed::trigger() {
   const auto refuse = [&](const std::string& why) {
     throw Error(Error::Kind::kInput, fmt::format("camera {}: {}", settings_.id, why));
   };
-  const std::unique_lock<std::timed_mutex> turn(turn_, patience);
-  if (!turn.owns_lock()) refuse("others trigger it; try again in a moment");
+  const std::lock_guard<std::mutex> turn(turn_);
   std::shared_ptr<Camera> camera;
   {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -231,7 +246,7 @@ std::pair<Frame, CameraFeed::Done> CameraFeed::trigger() {
   std::string trouble;
   try {
     camera->trigger();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     trouble = error.what();
   }
   camera.reset();  // it may have to be opened again while we wait

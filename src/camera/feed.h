@@ -61,7 +61,8 @@ class CameraFeed {
 
   /// Once. `take` is called from a thread of its own.
   void start(Take take);
-  /// Hands nothing more over.
+  /// Hands nothing more over. Of several, each is told to end before one is waited for.
+  void end();
   void stop();
 
   /// The frame that is taken now, of a camera that is triggered by software; Done is to be called
@@ -100,7 +101,7 @@ class CameraFeed {
   const CameraLimits limits_;
   const std::shared_ptr<Account> account_ = std::make_shared<Account>();
   Take take_;
-  std::timed_mutex turn_;  // of those who trigger
+  std::mutex turn_;  // of those who trigger
 
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;

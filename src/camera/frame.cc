@@ -6,6 +6,7 @@
 #include <span>
 
 #include "contcore/error.h"
+#include "image/png.h"
 
 namespace contcore {
 namespace {
@@ -245,6 +246,14 @@ bool is_known_format(std::uint32_t format) { return find_format(format) != nullp
 std::string format_name(std::uint32_t format) {
   const PixelFormat* found = find_format(format);
   return found != nullptr ? found->name : fmt::format("format {:#010x}", format);
+}
+
+std::vector<std::uint8_t> png_of(const Frame& frame, const Image& image) {
+  const PixelFormat* format = find_format(frame.format);
+  if (format == nullptr || format->samples != kMono) return encode_png(image);
+  std::vector<std::uint8_t> gray(image.width * image.height);
+  for (std::size_t i = 0; i < gray.size(); ++i) gray[i] = image.rgb[3 * i];
+  return encode_png_gray(image.width, image.height, gray);
 }
 
 Image image_of(const Frame& frame) {

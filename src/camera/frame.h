@@ -30,4 +30,7 @@ std::string format_name(std::uint32_t format);
 /// and fewer bytes than the size needs.
 Image image_of(const Frame& frame);
 
+/// That image as a PNG file, gray if the frame is.
+std::vector<std::uint8_t> png_of(const Frame& frame, const Image& image);
+
 }  // namespace contcore

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <cmath>
 #include <string_view>
 
 #include "base/task_name.h"
@@ -14,6 +13,7 @@ namespace contcore {
 namespace {
 
 constexpr std::size_t kLongestCamera = 2000;
+constexpr double kMostAsked = 1e9;
 
 [[noreturn]] void refuse_camera(const std::string& what) {
   throw Error(Error::Kind::kUsage,
@@ -26,8 +26,8 @@ double number_in(std::string_view name, std::string_view text) {
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || rest != end || !std::isfinite(value) || value < 0) {
-    refuse_camera(fmt::format("{}={} is no number from 0 on", name, text));
+  if (error != std::errc() || rest != end || !(value >= 0 && value <= kMostAsked)) {
+    refuse_camera(fmt::format("{}={} is no number from 0 to {:g}", name, text, kMostAsked));
   }
   return value;
 }

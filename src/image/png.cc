@@ -156,8 +156,10 @@ struct PngWriter {
     if (info == nullptr) return false;
     png_set_write_fn(png, &out, append_png, flush_png);
     png_set_IHDR(png, info, width, height, 8,
-                 samples == 4 ? PNG_COLOR_TYPE_RGB_ALPHA : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
-                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+                 samples == 4   ? PNG_COLOR_TYPE_RGB_ALPHA
+                 : samples == 3 ? PNG_COLOR_TYPE_RGB
+                                : PNG_COLOR_TYPE_GRAY,
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     // Differences to the left, and runs of the same: several times as quick as the default.
     png_set_filter(png, PNG_FILTER_TYPE_BASE, PNG_FILTER_SUB);
     png_set_compression_level(png, Z_BEST_SPEED);
@@ -211,6 +213,11 @@ Image decode_png(const ImageBytes& file) {
 std::vector<std::uint8_t> encode_png_rgb(std::size_t width, std::size_t height,
                                          std::span<const std::uint8_t> rgb) {
   return encode_png_of(width, height, 3, rgb);
+}
+
+std::vector<std::uint8_t> encode_png_gray(std::size_t width, std::size_t height,
+                                          std::span<const std::uint8_t> gray) {
+  return encode_png_of(width, height, 1, gray);
 }
 
 std::vector<std::uint8_t> encode_png_rgba(std::size_t width, std::size_t height,

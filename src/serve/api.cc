@@ -92,9 +92,11 @@ Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store, Outputs&
   how.most = options.queue;
   how.note = options.note;
   inspectors_ = std::make_unique<Executor>(how);
-  how.threads = std::max<std::size_t>(1, cameras.triggered_by_software());
-  shots_ = std::make_unique<Executor>(how);
   how.threads = 1;
+  // One that is silent keeps nobody waiting but those who ask for its frames.
+  for (const std::string& station : cameras.stations_that_ask()) {
+    shots_[station] = std::make_unique<Executor>(how);
+  }
   how.device = {};
   how.most = kQueryQueue;
   query_ = std::make_unique<Executor>(how);
@@ -118,7 +120,7 @@ Api::~Api() { finish(); }
 
 void Api::finish() {
   inspectors_->finish();
-  shots_->finish();
+  for (const auto& [station, executor] : shots_) executor->finish();
   query_->finish();
   pictures_->finish();
   learner_->finish();
@@ -266,22 +268,23 @@ void Api::handle(HttpRequest&& request, HttpReply reply) {
   // std::function must be copyable, a reply is not.
   auto asked =
       std::make_shared<std::pair<HttpRequest, HttpReply>>(std::move(request), std::move(reply));
-  const bool taken =
-      executor_of(route, asked->first)
-          .submit([this, asked, &route, params = std::move(found.params)](Compute& compute) {
-            HttpResponse response = is_for_nobody(route, asked->first, asked->second)
-                                        ? refusal(503, "the client left before this was begun")
-                                        : answer(route, asked->first, params, compute);
-            count(&route, response.status);
-            asked->second.send(std::move(response));
-          });
+  const bool taken = executor_of(route, asked->first, found.params)
+                         .submit([this, asked, &route, params = found.params](Compute& compute) {
+                           HttpResponse response =
+                               is_for_nobody(route, asked->first, params, asked->second)
+                                   ? refusal(503, "the client left before this was begun")
+                                   : answer(route, asked->first, params, compute);
+                           count(&route, response.status);
+                           asked->second.send(std::move(response));
+                         });
   if (!taken) {
     count(&route, 503);
     asked->second.send(refusal(503, "too much waits already; try again in a moment"));
   }
 }
 
-Executor& Api::executor_of(const Route& route, const HttpRequest& request) const {
+Executor& Api::executor_of(const Route& route, const HttpRequest& request,
+                           const Params& params) const {
   // A small image is made of a large one.
   if (route.handler == &Api::image && request.query.contains("side")) return *pictures_;
   switch (route.where) {
@@ -291,8 +294,10 @@ Executor& Api::executor_of(const Route& route, const HttpRequest& request) const
       return *inspectors_;
     case Where::kLearner:
       return *learner_;
-    case Where::kCameras:
-      return *shots_;
+    case Where::kCameras: {
+      const auto found = shots_.find(params[0]);
+      return found == shots_.end() ? *query_ : *found->second;
+    }
     default:
       return *query_;
   }
@@ -300,9 +305,9 @@ Executor& Api::executor_of(const Route& route, const HttpRequest& request) const
 
 // Work that has waited for its turn is not begun for a client that is gone; queries are mostly
 // done sooner than asked.
-bool Api::is_for_nobody(const Route& route, const HttpRequest& request,
+bool Api::is_for_nobody(const Route& route, const HttpRequest& request, const Params& params,
                         const HttpReply& reply) const {
-  const bool is_much = &executor_of(route, request) != query_.get() ||
+  const bool is_much = &executor_of(route, request, params) != query_.get() ||
                        route.where != Where::kQuery || route.handler == &Api::map ||
                        route.handler == &Api::outline;
   return is_much && reply.client_has_left();

@@ -86,8 +86,9 @@ class Api {
   std::optional<HttpResponse> refuse_stranger(const HttpRequest& head) const;
   HttpResponse answer(const Route& route, const HttpRequest& request, const Params& params,
                       Compute& compute);
-  Executor& executor_of(const Route& route, const HttpRequest& request) const;
-  bool is_for_nobody(const Route& route, const HttpRequest& request, const HttpReply& reply) const;
+  Executor& executor_of(const Route& route, const HttpRequest& request, const Params& params) const;
+  bool is_for_nobody(const Route& route, const HttpRequest& request, const Params& params,
+                     const HttpReply& reply) const;
   void count(const Route* route, int status);
 
   // The handlers, in the order of docs/serving.md.
@@ -135,6 +136,7 @@ class Api {
   StoredInspection inspect_image(std::string_view bytes, const std::string& task,
                                  const std::string& source, const std::string& station,
                                  Compute& compute);
+  void note_frame(const std::string& trouble);
   StoredInspection inspect_shot(const Frame& frame, const std::string& asked,
                                 const std::string& station, Compute& compute);
   /// The rest of `row` is what was found. The picture's bytes are asked for when the verdict is
@@ -214,9 +216,10 @@ class Api {
   mutable std::mutex mutex_;  // of what follows
   // Inspections that the journal has and the store may not.
   std::map<std::int64_t, Store::CalledGood> good_;
-  std::map<std::string, std::string> pins_;  // the product of each station that has one
-  std::string stopped_;                      // why nothing is learned; empty: it is
-  std::string unkept_;                       // why the last inspection was not kept; empty: it was
+  std::chrono::steady_clock::time_point noted_frame_{};  // one that could not be judged
+  std::map<std::string, std::string> pins_;              // the product of each station that has one
+  std::string stopped_;                                  // why nothing is learned; empty: it is
+  std::string unkept_;  // why the last inspection was not kept; empty: it was
   bool learning_ = false;
   std::chrono::steady_clock::time_point learned_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point sampled_;
@@ -225,8 +228,8 @@ class Api {
   std::unique_ptr<Executor> query_;
   std::unique_ptr<Executor> pictures_;
   std::unique_ptr<Executor> learner_;
-  std::unique_ptr<Executor> shots_;   // of cameras that are triggered by software
-  std::unique_ptr<Executor> keeper_;  // last: it keeps what the others leave
+  std::map<std::string, std::unique_ptr<Executor>> shots_;  // of stations that ask for frames
+  std::unique_ptr<Executor> keeper_;                        // last: it keeps what the others leave
 };
 
 }  // namespace contcore

@@ -25,7 +25,7 @@ StoredInspection Api::inspect_shot(const Frame& frame, const std::string& asked,
   row.station = station;
   std::vector<std::uint8_t> png;
   const auto bytes = [&]() -> std::string_view {
-    png = encode_png(picture);
+    png = png_of(frame, picture);
     return {reinterpret_cast<const char*>(png.data()), png.size()};
   };
   return inspect_picture(picture, task, bytes, std::move(row), start, compute);
@@ -43,11 +43,21 @@ bool Api::inspect_frame(const std::string& station, Frame&& frame, CameraFeed::D
     } catch (const std::exception& error) {
       trouble = error.what();
     }
-    if (!trouble.empty() && options_.note) {
-      options_.note(fmt::format("station {}: {}", station, trouble));
-    }
+    if (!trouble.empty()) note_frame(fmt::format("station {}: {}", station, trouble));
     done(trouble.empty());
   });
+}
+
+// Not each: there may be as many as there are frames.
+void Api::note_frame(const std::string& trouble) {
+  constexpr std::chrono::seconds kBetween{10};
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    if (now - noted_frame_ < kBetween) return;
+    noted_frame_ = now;
+  }
+  if (options_.note) options_.note(trouble);
 }
 
 // Answers as an inspection by HTTP does.
@@ -72,14 +82,15 @@ HttpResponse Api::trigger(const HttpRequest& request, const Params& params, Comp
   } catch (const Error& error) {
     throw Refusal{error.kind() == Error::Kind::kUsage ? 409 : 503, error.what()};
   }
+  StoredInspection row;
   try {
-    const StoredInspection row = inspect_shot(shot.first, task, params[0], compute);
-    shot.second(true);
-    return created(row);
+    row = inspect_shot(shot.first, task, params[0], compute);
   } catch (...) {
     shot.second(false);
     throw;
   }
+  shot.second(true);
+  return created(row);
 }
 
 Json cameras_json(const Cameras& cameras) {

@@ -29,21 +29,30 @@ Cameras::Cameras(const std::vector<CameraSettings>& cameras, std::size_t at_once
 }
 
 void Cameras::start(const Take& take) {
-  for (const auto& feed : feeds_) {
-    const std::string station = feed->settings().station;
-    feed->start([take, station](Frame&& frame, CameraFeed::Done done) {
-      return take(station, std::move(frame), std::move(done));
-    });
+  try {
+    for (const auto& feed : feeds_) {
+      const std::string station = feed->settings().station;
+      feed->start([take, station](Frame&& frame, CameraFeed::Done done) {
+        return take(station, std::move(frame), std::move(done));
+      });
+    }
+  } catch (...) {
+    stop();  // what takes the frames may be gone soon
+    throw;
   }
 }
 
 void Cameras::stop() {
+  for (const auto& feed : feeds_) feed->end();
   for (const auto& feed : feeds_) feed->stop();
 }
 
-std::size_t Cameras::triggered_by_software() const {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      feeds_, [](const auto& feed) { return feed->settings().trigger == "software"; }));
+std::vector<std::string> Cameras::stations_that_ask() const {
+  std::vector<std::string> stations;
+  for (const auto& feed : feeds_) {
+    if (feed->settings().trigger == "software") stations.push_back(feed->settings().station);
+  }
+  return stations;
 }
 
 std::vector<CameraState> Cameras::states() const {

@@ -24,7 +24,8 @@ class Cameras {
   void stop();
 
   bool empty() const { return feeds_.empty(); }
-  std::size_t triggered_by_software() const;
+  /// Those whose cameras are triggered by software.
+  std::vector<std::string> stations_that_ask() const;
   std::vector<CameraState> states() const;
   /// The camera of a station; null: it has none.
   CameraFeed* of(const std::string& station) const;

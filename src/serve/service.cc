@@ -93,9 +93,9 @@ class Service::State {
 
   void stop() {
     if (std::exchange(stopped_, true)) return;
+    api_.wind_down();
     if (watch_) watch_->stop();
     cameras_.stop();
-    api_.wind_down();
     server_.drain(kDrainSeconds);
     api_.finish();
     Compute compute(0, options_.device);
@@ -124,10 +124,14 @@ class Service::State {
                                    limits);
   }
 
-  // A folder full of images, or a camera, must not keep those that come over HTTP out of the queue.
+  // Of a folder or a camera. All together must not keep those that come over HTTP out of the queue.
   std::size_t at_once() const {
-    return 2 * (options_.threads != 0 ? options_.threads
-                                      : std::max(1U, std::thread::hardware_concurrency()));
+    const std::size_t threads = options_.threads != 0
+                                    ? options_.threads
+                                    : std::max(1U, std::thread::hardware_concurrency());
+    const std::size_t sources = options_.cameras.size() + (options_.watch.empty() ? 0 : 1);
+    return std::max<std::size_t>(
+        1, std::min(2 * threads, options_.queue / 2) / std::max<std::size_t>(1, sources));
   }
 
   const ServiceOptions options_;

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import unittest
@@ -41,7 +40,7 @@ class NetworkCamera:
     """There is one at a time, since its port is the standard's: other tests wait."""
 
     def __init__(self, lost=0.0):
-        self.lock = open(os.path.join(tempfile.gettempdir(), "contcore-test-camera.lock"), "w")
+        self.lock = open("/tmp/contcore-test-camera.lock", "w")
         fcntl.flock(self.lock, fcntl.LOCK_EX)
         self.process = subprocess.Popen(
             [sys.executable, "-c", NETWORK_CAMERA, str(lost)], stdout=subprocess.PIPE, text=True
@@ -233,10 +232,12 @@ class CameraLineTest(CameraTest):
         self.assertEqual(service.stop(), 0)
 
     def test_half_frames(self):
-        self.network_camera(0.1)
+        self.network_camera(0.002)  # of 195 parts
         service = self.start_learned("--camera", "127.0.0.1,station=press 4,rate=20")
-        now = self.when(service, lambda now: now["damaged"] + now["lost"] > 5, "damaged")
-        self.assertIn("damaged", " ".join(service.good("GET", "/v1/status")["warnings"]))
+        now = self.when(service, lambda now: now["damaged"] > 5 and now["inspected"] > 5, "damaged")
+        # Of a hundred frames or so; a number out of order would make thousands.
+        self.assertLess(now["lost"], now["frames"] + 20, now)
+        self.assertRegex(" ".join(service.good("GET", "/v1/status")["warnings"]), r"[1-9][0-9]* came damaged")
         self.assertEqual(service.stop(), 0)
 
 
@@ -273,7 +274,7 @@ class CameraCommandTest(CameraTest):
             (2, "--out", ["Fake_1"]),
             (2, "name the camera", ["--out", out]),
             (3, "not found", ["Nobody-1", "--out", out]),
-            (3, "from 10 to", ["Fake_1,exposure=1e12", "--out", out]),
+            (3, "from 10 to", ["Fake_1,exposure=1e8", "--out", out]),
             (3, "Line9", ["Fake_1,trigger=Line9", "--out", out]),
             (3, "Nothing", ["Fake_1,Nothing=1", "--out", out]),
         ]:

@@ -9,6 +9,9 @@
 #include <cstddef>
 #include <tuple>
 #include <type_traits>
+#include <utility>
+
+#include "camera/frame.h"
 
 namespace contcore {
 namespace {
@@ -41,10 +44,41 @@ struct Form<Result (*)(Arguments...)> {
       #name);
 CONTCORE_ARAVIS(CONTCORE_SAME)
 
+TEST(Aravis, PixelFormatsHaveItsNumbers) {
+  const std::pair<std::uint32_t, const char*> formats[] = {
+      {ARV_PIXEL_FORMAT_MONO_8, "Mono8"},
+      {ARV_PIXEL_FORMAT_MONO_10, "Mono10"},
+      {ARV_PIXEL_FORMAT_MONO_10_PACKED, "Mono10Packed"},
+      {ARV_PIXEL_FORMAT_MONO_12, "Mono12"},
+      {ARV_PIXEL_FORMAT_MONO_12_PACKED, "Mono12Packed"},
+      {ARV_PIXEL_FORMAT_MONO_14, "Mono14"},
+      {ARV_PIXEL_FORMAT_MONO_16, "Mono16"},
+      {ARV_PIXEL_FORMAT_BAYER_GR_8, "BayerGR8"},
+      {ARV_PIXEL_FORMAT_BAYER_RG_8, "BayerRG8"},
+      {ARV_PIXEL_FORMAT_BAYER_GB_8, "BayerGB8"},
+      {ARV_PIXEL_FORMAT_BAYER_BG_8, "BayerBG8"},
+      {ARV_PIXEL_FORMAT_BAYER_GR_10, "BayerGR10"},
+      {ARV_PIXEL_FORMAT_BAYER_RG_12, "BayerRG12"},
+      {ARV_PIXEL_FORMAT_BAYER_GB_16, "BayerGB16"},
+      {ARV_PIXEL_FORMAT_BAYER_BG_16, "BayerBG16"},
+      {ARV_PIXEL_FORMAT_BAYER_GR_10P, "BayerGR10p"},
+      {ARV_PIXEL_FORMAT_BAYER_RG_10P, "BayerRG10p"},
+      {ARV_PIXEL_FORMAT_BAYER_GB_12P, "BayerGB12p"},
+      {ARV_PIXEL_FORMAT_BAYER_BG_12P, "BayerBG12p"},
+      {ARV_PIXEL_FORMAT_BAYER_GR_10_PACKED, "BayerGR10Packed"},
+      {ARV_PIXEL_FORMAT_BAYER_BG_12_PACKED, "BayerBG12Packed"},
+      {ARV_PIXEL_FORMAT_RGB_8_PACKED, "RGB8"},
+      {ARV_PIXEL_FORMAT_BGR_8_PACKED, "BGR8"},
+      {ARV_PIXEL_FORMAT_RGBA_8_PACKED, "RGBa8"},
+      {ARV_PIXEL_FORMAT_BGRA_8_PACKED, "BGRa8"},
+      {ARV_PIXEL_FORMAT_YUV_422_PACKED, "YUV422_8_UYVY"},
+      {ARV_PIXEL_FORMAT_YUV_422_YUYV_PACKED, "YUV422_8"}};
+  for (const auto& [number, name] : formats) EXPECT_EQ(format_name(number), name);
+}
+
 static_assert(kArvBufferSuccess == ARV_BUFFER_STATUS_SUCCESS);
 static_assert(kArvPayloadImage == ARV_BUFFER_PAYLOAD_TYPE_IMAGE);
 static_assert(kArvPayloadExtendedChunk == ARV_BUFFER_PAYLOAD_TYPE_EXTENDED_CHUNK_DATA);
-static_assert(kArvPayloadMultipart == ARV_BUFFER_PAYLOAD_TYPE_MULTIPART);
 static_assert(kArvContinuous == ARV_ACQUISITION_MODE_CONTINUOUS);
 static_assert(kArvAutoOff == ARV_AUTO_OFF);
 static_assert(sizeof(AravisError) == sizeof(GError));

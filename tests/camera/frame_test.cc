@@ -28,6 +28,16 @@ std::vector<std::uint8_t> grays(const Frame& frame) {
   return values;
 }
 
+TEST(CameraFrame, APngOfGrayIsGrayAndSaysTheSame) {
+  const Frame gray = frame_of(kMono8, 2, 2, {1, 2, 3, 250});
+  const Image image = image_of(gray);
+  const std::vector<std::uint8_t> png = png_of(gray, image);
+  EXPECT_EQ(decode_image(png, "png").rgb, image.rgb);
+  EXPECT_EQ(png[25], 0);  // its kind of colour
+  const Frame colour = frame_of(kBayerRG8, 2, 2, {1, 2, 3, 250});
+  EXPECT_EQ(decode_image(png_of(colour, image_of(colour)), "png").rgb, image_of(colour).rgb);
+}
+
 // A stream of bits, the lowest first, as the standard draws it.
 std::vector<std::uint8_t> bits_of(const std::vector<unsigned>& samples, unsigned bits) {
   std::vector<std::uint8_t> bytes((samples.size() * bits + 7) / 8);

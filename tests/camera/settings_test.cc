@@ -32,6 +32,7 @@ TEST(CameraSettings, WhatMeansNothingIsRefused) {
                                  "cam,exposure=",
                                  "cam,exposure=-1",
                                  "cam,exposure=1e999",
+                                 "cam,exposure=1e300",
                                  "cam,exposure=5ms",
                                  "cam,gain=nan",
                                  "cam,rate=x",
