@@ -44,7 +44,16 @@ std::vector<Region> regions_of(const Inspection& seen, const Patches& patches,
   for (Region& region : regions) {
     region = to_original(region, patches.input, patches.image_width, patches.image_height);
   }
-  return regions;
+  if (!patches.inside) return regions;
+  // A patch reaches beyond the edge of the region of interest, where nothing is looked at.
+  const RegionRows rows =
+      region_rows(*patches.inside->region, patches.image_width, patches.image_height);
+  std::vector<Region> seen_ones;
+  for (const Region& region : regions) {
+    const Region part = clipped(region, rows);
+    if (part.area != 0) seen_ones.push_back(part);
+  }
+  return seen_ones.empty() ? regions : seen_ones;
 }
 
 // How far what is out of place can have moved the mean patch: as far on average as its patches are

@@ -108,6 +108,35 @@ void clear_outside(Map& map, const RegionRows& inside) {
   }
 }
 
+Region clipped(const Region& region, const RegionRows& inside) {
+  const std::size_t end = region.x + region.width;
+  std::size_t left = end;
+  std::size_t right = region.x;
+  std::size_t top = 0;
+  std::size_t bottom = 0;
+  std::size_t pixels = 0;
+  for (std::size_t y = region.y; y < std::min(region.y + region.height, inside.size()); ++y) {
+    for (const PixelRun& run : inside[y]) {
+      const std::size_t from = std::max<std::size_t>(run.begin, region.x);
+      const std::size_t to = std::min<std::size_t>(run.end, end);
+      if (from >= to) continue;
+      if (pixels == 0) top = y;
+      bottom = y + 1;
+      pixels += to - from;
+      left = std::min(left, from);
+      right = std::max(right, to);
+    }
+  }
+  Region result = region;
+  result.area = std::min(region.area, pixels);
+  if (pixels == 0) return result;
+  result.x = left;
+  result.y = top;
+  result.width = right - left;
+  result.height = bottom - top;
+  return result;
+}
+
 std::vector<std::uint32_t> places_touched(const RegionRows& inside, const NetworkInput& input,
                                           std::size_t columns, std::size_t rows) {
   std::vector<bool> touched(columns * rows);

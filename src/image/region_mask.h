@@ -20,6 +20,10 @@ Image painted_outside(const Image& image, const RegionRows& inside);
 /// 0 outside.
 void clear_outside(Map& map, const RegionRows& inside);
 
+/// The box of its pixels that are inside, and no more of its area than they are; an area of 0: none
+/// is.
+Region clipped(const Region& region, const RegionRows& inside);
+
 /// The places of a grid of columns × rows over the input that a pixel inside touches, rising.
 std::vector<std::uint32_t> places_touched(const RegionRows& inside, const NetworkInput& input,
                                           std::size_t columns, std::size_t rows);

@@ -62,9 +62,9 @@ Image elsewhere(Image image, const SharedRegion& region, std::uint64_t seed) {
 }
 
 // A defect that all regions here have inside.
-Image with_blot(Image image) {
-  for (std::size_t y = 60; y < 100; ++y) {
-    for (std::size_t x = 60; x < 100; ++x) {
+Image with_blot(Image image, std::size_t left = 60, std::size_t top = 60) {
+  for (std::size_t y = top; y < top + 40; ++y) {
+    for (std::size_t x = left; x < left + 40; ++x) {
       std::uint8_t* rgb = &image.rgb[3 * (y * image.width + x)];
       rgb[0] = rgb[1] = (x / 10 + y / 10) % 2 == 0 ? 0 : 255;
       rgb[2] = 255;
@@ -438,6 +438,38 @@ TEST_F(RegionTest, LearnsFromOnePatch) {
 }
 
 // A defect inside is found as well at the region's edge as without a region; one outside is not.
+TEST(RegionOfAVerdict, EndsWhereNothingIsLookedAt) {
+  const RegionRows inside = {{}, {{2, 5}, {8, 9}}, {{3, 4}}, {}};
+  const auto expect = [&](Region all, Region part) { EXPECT_EQ(clipped(all, inside), part); };
+  expect({0, 0, 10, 4, 40, 7}, {2, 1, 7, 2, 5, 7});
+  expect({0, 0, 10, 4, 3, 7}, {2, 1, 7, 2, 3, 7});
+  expect({4, 1, 2, 2, 4, 7}, {4, 1, 1, 1, 1, 7});
+  expect({8, 0, 2, 9, 18, 7}, {8, 1, 1, 1, 1, 7});
+  EXPECT_EQ(clipped({5, 0, 3, 4, 12, 7}, inside).area, 0U);
+  EXPECT_EQ(clipped({0, 9, 9, 9, 81, 7}, inside).area, 0U);
+}
+
+// A strip that is lower than a patch.
+TEST_F(RegionTest, VerdictsPointAtNothingOutside) {
+  const SharedRegion region = of_polygons(256, {{{20, 100}, {230, 100}, {230, 106}, {20, 106}}});
+  Detector detector = open("line.ccm");
+  detector.learn(pieces("gear", region, 0, 24), task("gear", region), compute_);
+  InspectOptions options;
+  options.task = "gear";
+  options.false_alarms = 0.9;  // what is found is not the question
+  std::size_t shown = 0;
+  for (std::size_t left = 30; left < 150; left += 20) {
+    const Image bad = with_blot(make_product("gear", 50, "", 1).image, left, 80);
+    for (const Region& one : detector.inspect(bad, options, compute_).regions) {
+      EXPECT_GE(one.y, 100U);
+      EXPECT_LE(one.y + one.height, 106U);
+      EXPECT_LE(one.area, one.width * one.height);
+      ++shown;
+    }
+  }
+  EXPECT_GT(shown, 3U);
+}
+
 TEST_F(RegionTest, TheMapGoesOnBeyondTheEdge) {
   auto half = std::make_shared<GridRegion>();
   const PatchGrid whole{12, 12, 96, 96};
