@@ -272,6 +272,13 @@ CLI::Validator size_text() {
   return CLI::Validator(check, "");
 }
 
+CLI::Validator some_text() {
+  const auto check = [](const std::string& text) -> std::string {
+    return text.empty() ? "it is empty; leave the option out, or give it a value" : "";
+  };
+  return CLI::Validator(check, "");
+}
+
 void check_paper(const CLI::App& command) {
   if (command.count("--paper") == 0) return;
   for (const char* option : {"--precision", "--dimension", "--resize", "--crop", "--tile",

@@ -108,6 +108,9 @@ CLI::Validator vector_dimension();
 /// Accepts a text that parse_size() takes; an empty one would read as an option left out.
 CLI::Validator size_text();
 
+/// Accepts any text but an empty one, which would read as an option left out.
+CLI::Validator some_text();
+
 /// Throws Error (kUsage) if --paper stands beside an option that it sets.
 void check_paper(const CLI::App& command);
 

@@ -70,7 +70,7 @@ int report(const Error& error) {
   }
   // A service may have learned something by then; the message says so.
   if (error.kind() == Error::Kind::kCancelled && std::string_view(error.what()) == "stopped") {
-    note("stopped; nothing was written");
+    note("stopped; what was not finished was not written");
   } else {
     note(error.what());
   }

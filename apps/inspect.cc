@@ -295,6 +295,7 @@ void add_inspect(CLI::App& app) {
                   "Write each anomaly map here, as float32 .npy in the image's pixels")
       ->type_name("DIR");
   sub->add_option("--task", command->options.task, "The product, if it is known")
+      ->check(some_text())
       ->type_name("NAME");
   sub->add_option(
          "--false-alarms", command->options.false_alarms,

@@ -319,6 +319,7 @@ void add_learn(CLI::App& app) {
          "--region", command->region,
          "What of the images is looked at: a mask (not black: inside), or polygons as JSON; "
          "of a new task, which keeps it (default: all)")
+      ->check(some_text())
       ->type_name("FILE");
   sub->add_flag("--online", command->options.online,
                 "One image at a time, each seen once, as a line would");

@@ -138,10 +138,14 @@ void add_serve(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::Range(0U, 65535U))
       ->type_name("PORT");
-  sub->add_option("--tokens", command->tokens, "File of tokens and their roles")->type_name("FILE");
+  sub->add_option("--tokens", command->tokens, "File of tokens and their roles")
+      ->check(some_text())
+      ->type_name("FILE");
   sub->add_option("--watch", options.watch, "Folder whose images are inspected, each once")
+      ->check(some_text())
       ->type_name("DIR");
   sub->add_option("--station", options.station, "Station that the watched folder's images are of")
+      ->check(some_text())
       ->type_name("NAME");
   sub->add_option("--camera", command->cameras,
                   "GenICam camera whose frames are inspected, for a station; may be repeated")
@@ -155,6 +159,7 @@ void add_serve(CLI::App& app) {
       ->type_name("URL");
   sub->add_option("--webhook-secret", command->webhook_secret,
                   "File of the secret that webhooks are signed with")
+      ->check(some_text())
       ->type_name("FILE");
   sub->add_option(
          "--mqtt", command->brokers,
@@ -162,6 +167,7 @@ void add_serve(CLI::App& app) {
       ->allow_extra_args(false)
       ->type_name("URL");
   sub->add_option("--mqtt-password", command->mqtt_password, "File of the password for it")
+      ->check(some_text())
       ->type_name("FILE");
   sub->add_option("--output-queue", options.outputs.queue,
                   "Verdicts that may wait for each of them; beyond, the oldest are dropped")

@@ -58,6 +58,12 @@ CameraState CameraFeed::state() const {
   return state;
 }
 
+// With the mutex held.
+void CameraFeed::reopen(const std::string& why) {
+  reopen_ = true;
+  failure_ = why;
+}
+
 bool CameraFeed::is_up() const {
   const std::lock_guard<std::mutex> lock(account_->mutex);
   return account_->state.up;
@@ -114,7 +120,7 @@ void CameraFeed::run() {
     changed_.notify_all();
     gone.reset();
     lost_before_ = state().lost;
-    if (pause(is_up() ? std::chrono::milliseconds(0) : limits_.retry)) return;
+    if (pause(limits_.retry)) return;
   }
 }
 
@@ -129,13 +135,14 @@ void CameraFeed::works() {
   told_ = false;
 }
 
-// Returns when all is to end, or when the camera is to be opened again.
+// Returns when all is to end.
 void CameraFeed::receive(Camera& camera) {
   Clock::time_point heard = Clock::now();
   for (;;) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      if (stopping_ || reopen_) return;
+      if (stopping_) return;
+      if (reopen_) throw Error(Error::Kind::kInput, failure_);
     }
     Camera::Caught caught = camera.next(kFeedTick);
     count_losses(camera);
@@ -199,7 +206,7 @@ void CameraFeed::deliver(Camera::Caught caught) {
     }
     // What nobody asked for must not be taken for what somebody asks for next.
     if (settings_.trigger == kSoftware) {
-      reopen_ = true;
+      reopen(fmt::format("camera {}: sent a frame that nobody asked for", settings_.id));
       room = false;
     }
   }
@@ -255,11 +262,13 @@ std::pair<Frame, CameraFeed::Done> CameraFeed::trigger() {
   asked_ = false;
   std::optional<Camera::Caught> answer = std::move(answer_);
   answer_.reset();
+  if (!answer && trouble.empty()) {
+    trouble = fmt::format("camera {}: no frame came within {} ms", settings_.id, patience.count());
+  }
   // A frame that comes now would be taken for the next one that is asked for.
-  if (!answer) reopen_ = true;
+  if (!answer) reopen(trouble);
   lock.unlock();
-  if (!answer && !trouble.empty()) throw Error(Error::Kind::kInput, trouble);
-  if (!answer) refuse(fmt::format("no frame came within {} ms", patience.count()));
+  if (!answer) throw Error(Error::Kind::kInput, trouble);
   if (answer->kind != Camera::Caught::Kind::kFrame) {
     refuse(fmt::format("the frame was lost: {}; trigger again", answer->why));
   }

@@ -88,6 +88,7 @@ class CameraFeed {
   void failed(const std::string& why);
   Done hand_over();  // of a frame that is counted as waiting
   void works();
+  void reopen(const std::string& why);
   bool is_up() const;
   void count_losses(Camera& camera);
   void note_damaged(const Camera::Caught& caught);
@@ -107,7 +108,8 @@ class CameraFeed {
   std::condition_variable changed_;
   std::shared_ptr<Camera> camera_;  // while it is open
   bool asked_ = false;              // for a frame
-  bool reopen_ = false;  // a frame was asked for in vain: it must not be taken for the next
+  bool reopen_ = false;             // what was asked for in vain must not be taken for the next
+  std::string failure_;             // why, then
   std::optional<Camera::Caught> answer_;
   bool stopping_ = false;
   bool told_ = false;                       // for the feed's thread alone: that the camera is gone

@@ -204,7 +204,8 @@ class Api {
   Metrics metrics_;
   std::vector<Route> routes_;
   std::atomic<bool> winding_down_ = false;
-  std::atomic<int> exports_ = 0;   // under way
+  std::atomic<int> exports_ = 0;  // under way
+  std::atomic<bool> watch_gone_ = false;
   bool said_empty_ = false;        // for the watch's thread alone
   std::optional<RateLimit> rate_;  // for the server's thread alone
   Compute no_crew_{1};             // the same

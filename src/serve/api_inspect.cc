@@ -238,6 +238,7 @@ std::string Api::inspect_bytes(const std::vector<std::uint8_t>& bytes, const std
 }
 
 void Api::show_watch(const WatchState& state) {
+  watch_gone_ = !state.there;
   metrics_.gauge("contcore_watch_waiting", "Files of the watched folder that wait")
       .set(static_cast<double>(state.waiting));
   metrics_.gauge("contcore_watch_up", "1 while the watched folder is there")

@@ -26,6 +26,11 @@ Json Api::warnings(const Memory& memory) {
   if (const std::string failure = gpu_failure(); !failure.empty()) {
     list.push_back("the GPU failed, and the processor goes on without it: " + failure);
   }
+  if (watch_gone_) {
+    list.push_back(
+        fmt::format("{}: the watched folder is gone; its images are inspected when it is back",
+                    options_.watch));
+  }
   warn_of_outputs(outputs_, list);
   warn_of_cameras(cameras_, list);
   for (std::size_t t = 0; t < memory.tasks().size(); ++t) {

@@ -32,7 +32,7 @@ dl{display:flex;flex-wrap:wrap;gap:4px 26px;margin:8px 0}dt{font-size:11px}dd{ma
 svg{display:block;width:100%;height:auto}svg text{font-size:10px;fill:#4d5a66}
 .two{display:grid;grid-template-columns:1fr 1fr;gap:0 18px}
 table{width:100%;border-collapse:collapse}th,td{text-align:right;padding:1px 4px;border-bottom:1px solid #dfe4e8;font-weight:400}
-th:first-child{text-align:left}thead th{color:#4d5a66}
+th,td{overflow-wrap:normal}th:first-child{text-align:left;overflow-wrap:anywhere}thead th{color:#4d5a66}
 figure{margin:0;break-inside:avoid}.place{max-width:64mm}.place img{width:100%}
 .worst{display:grid;grid-template-columns:repeat(6,1fr);gap:8px;font-size:10px}
 .worst img,.blank{width:100%;height:24mm;object-fit:contain;background:#0a0d10;display:block;margin-bottom:2px}

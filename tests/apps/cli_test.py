@@ -744,7 +744,7 @@ class LongRunTest(CliTest):
             out, err = process.communicate(timeout=20)
             self.assertEqual(process.returncode, 130, err)
             self.assertEqual(out, b"")
-            self.assertIn(b"stopped; nothing was written", err)
+            self.assertIn(b"stopped; what was not finished was not written", err)
             self.assertEqual(os.listdir(self.folder), [])
 
     def test_bar_on_a_terminal(self):
@@ -773,7 +773,7 @@ class LongRunTest(CliTest):
         self.assertIn(b"[", shown)
         self.assertLessEqual(shown.count(b"%"), 30)
         # The bar is erased before the last words.
-        self.assertTrue(shown.endswith(b"\r\x1b[Kcontcore: stopped; nothing was written\r\n"), shown)
+        self.assertTrue(shown.endswith(b"\r\x1b[Kcontcore: stopped; what was not finished was not written\r\n"), shown)
 
     def test_quiet_when_short(self):
         z = self.rows("z.npy", random_rows(20, 2, 1))

@@ -850,6 +850,8 @@ class AccessTest(ServiceTest):
 
     def test_refused_at_start(self):
         none = {"CONTCORE_TOKENS": ""}
+        for option in ["--tokens", "--watch", "--station", "--webhook-secret", "--mqtt-password"]:
+            self.refuse_to_start([option + ": it is empty"], option, "", env=none)
         for address in ["0.0.0.0", "::"]:
             self.refuse_to_start(["token"], "--address", address, env=none)
         self.refuse_to_start(["tokens"], "--tokens", self.token_file(mode=0o644))

@@ -303,7 +303,8 @@ TEST_F(CameraFeedTest, AFrameThatComesTooLateIsNobodyElses) {
   one->start(keep());
   ASSERT_TRUE(soon([&] { return one->state().up; }));
   EXPECT_EQ(refusal_of(*one), "camera A: no frame came within 50 ms");
-  // It is opened anew, so that what was asked for in vain cannot come then.
+  // It is opened anew, so that what was asked for in vain cannot come then; and that is said.
+  ASSERT_TRUE(soon([&] { return notes_of("no frame came within 50 ms") == 1; }));
   ASSERT_TRUE(soon([&] { return one->state().opened == 2; }));
   {
     const std::lock_guard<std::mutex> lock(script_.mutex);
