@@ -38,8 +38,10 @@ async function noneSideways({ test, page, base }) {
       await page.locator(`#${view}`).waitFor({ state: "visible" });
       for (const width of [360, 621, 861, 941, 1081, 1200]) {
         await page.setViewportSize({ width, height: 800 });
-        assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${view} at ${width}`);
-        if (view === "live" && width > 860) assert.ok(await page.evaluate(() => document.documentElement.scrollHeight <= innerHeight), `all of it is in sight at ${width}`);
+        // Charts are drawn anew for the width, a moment later.
+        const soon = (holds, what) => page.waitForFunction(holds, null, { timeout: 15_000 }).catch(() => assert.fail(what));
+        await soon(() => document.documentElement.scrollWidth <= innerWidth, `${view} at ${width}`);
+        if (view === "live" && width > 860) await soon(() => document.documentElement.scrollHeight <= innerHeight, `all of it is in sight at ${width}`);
       }
     }
   });
