@@ -210,6 +210,13 @@ FileIdentity::FileIdentity(const std::string& path) {
   changed = std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
 }
 
+// A file system that does not know when has 0 for it.
+std::string birth_of_file(const std::string& path) {
+  struct statx info {};
+  if (::statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_BTIME, &info) != 0) return "";
+  return fmt::format("{}-{}.{}", info.stx_ino, info.stx_btime.tv_sec, info.stx_btime.tv_nsec);
+}
+
 bool is_still_at(int fd, const std::string& path) {
   struct stat ours {};
   struct stat now {};

@@ -92,6 +92,10 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
+/// What stays with a file while it is written to and renamed, and no copy of it has: its inode and
+/// when it was made, as text. Empty where there is no file.
+std::string birth_of_file(const std::string& path);
+
 /// Gives an open file the mode of the file at `path`, and its owner where that may be given.
 /// Nothing if there is none.
 void share_rights(int fd, const std::string& path);

@@ -146,12 +146,14 @@ Mqtt::Mqtt(OutputAddress address, std::string password, std::string id)
 void Mqtt::run(OutputQueue& queue) {
   for (std::chrono::milliseconds pause = kFirstMqttPause;;) {
     const bool last = queue.stopping();
-    was_up_ = false;
+    greeted_ = took_ = false;
+    const MqttClock::time_point begun = MqttClock::now();
     const End end = talk(queue);
     if (!end) return;
     queue.failed(*end);
     if (last || queue.is_over()) return;
-    if (was_up_) pause = kFirstMqttPause;
+    // One that takes the connection and nothing else is not asked again at once for ever.
+    if (took_ || MqttClock::now() - begun > kLongestMqttPause) pause = kFirstMqttPause;
     queue.pause(pause);
     pause = std::min(2 * pause, kLongestMqttPause);
   }
@@ -165,10 +167,11 @@ Mqtt::End Mqtt::talk(OutputQueue& queue) {
   bool more = true;  // there may be something to take
   for (;;) {
     if (link.answered) {
-      if (End end = greet(link, queue)) return end;
+      if (End end = greet(link)) return end;
       if (!link.acknowledged.empty()) more = true;
       if (End end = take_acknowledgements(link, queue)) return end;
       if (End end = publish_more(link, queue, more)) return end;
+      if (sent_.empty()) queue.works();
       if (queue.stopping() && sent_.empty() && !more) {
         constexpr std::string_view kOffline = "offline";
         libmosquitto().publish(link.client(), nullptr, status_topic().c_str(), kOffline.size(),
@@ -207,8 +210,8 @@ std::string Mqtt::refused(int reason) {
 }
 
 // Once for each connection.
-Mqtt::End Mqtt::greet(Link& link, OutputQueue& queue) {
-  if (std::exchange(was_up_, true)) return std::nullopt;
+Mqtt::End Mqtt::greet(Link& link) {
+  if (std::exchange(greeted_, true)) return std::nullopt;
   constexpr std::string_view kOnline = "online";
   const int result = libmosquitto().publish(link.client(), nullptr, status_topic().c_str(),
                                             kOnline.size(), kOnline.data(), kQos, true);
@@ -219,7 +222,6 @@ Mqtt::End Mqtt::greet(Link& link, OutputQueue& queue) {
     if (End end = publish(link, sent)) return end;
   }
   link.progress = MqttClock::now();
-  queue.works();
   return std::nullopt;
 }
 
@@ -248,6 +250,8 @@ Mqtt::End Mqtt::take_acknowledgements(Link& link, OutputQueue& queue) {
     found->done = true;
     if (reason >= kFirstFailure) found->refused = "the broker refused: " + why;
     link.progress = MqttClock::now();
+    took_ = true;
+    queue.works();
   }
   link.acknowledged.reserve(4 * kMostSent);
   while (!sent_.empty() && sent_.front().done) {

@@ -13,9 +13,9 @@
 namespace contcore {
 
 /// PREFIX/STATION/verdict has the verdicts; PREFIX/status is "online" or, by the connection's last
-/// will, "offline" (both retained). A connection that ends is made anew, after growing pauses of at
-/// most 30 s, and what was not acknowledged is published again. A broker that does not speak
-/// version 5 is spoken to in 3.1.1.
+/// will, "offline" (both retained). A connection that ends is made anew, after pauses that grow to
+/// 30 s unless it took a verdict, and what was not acknowledged is published again. A broker that
+/// does not speak version 5 is spoken to in 3.1.1.
 class Mqtt {
  public:
   /// `id` is who this client is to the broker, at most 23 characters. Throws Error (kInput) where
@@ -38,7 +38,7 @@ class Mqtt {
   using End = std::optional<std::string>;
   End talk(OutputQueue& queue);
   std::string refused(int reason);
-  End greet(Link& link, OutputQueue& queue);
+  End greet(Link& link);
   End publish(Link& link, Sent& sent);
   End take_acknowledgements(Link& link, OutputQueue& queue);
   End publish_more(Link& link, OutputQueue& queue, bool& more);
@@ -48,8 +48,10 @@ class Mqtt {
   const std::string password_;
   const std::string id_;
   bool old_version_ = false;  // 3.1.1
-  bool was_up_ = false;       // in the last connection
-  std::deque<Sent> sent_;     // in their order
+  // Of the last connection:
+  bool greeted_ = false;
+  bool took_ = false;      // a verdict
+  std::deque<Sent> sent_;  // in their order
 };
 
 }  // namespace contcore

@@ -19,6 +19,7 @@ constexpr std::size_t kMostUnkept = 1000;
 constexpr std::chrono::minutes kBetweenNotes{1};
 constexpr std::chrono::hours kDropsShown{1};
 constexpr std::int64_t kAllRows = std::numeric_limits<std::int64_t>::max();
+constexpr char kUnkept[] = "they waited in memory, for the disk had not taken the inspections";
 constexpr char kTooMany[] = "more waited than --output-queue allows, or --keep-inspections keeps";
 
 }  // namespace
@@ -30,11 +31,12 @@ OutputQueue::OutputQueue(Store& store, std::string name, Note note)
       begun_(utc_now_ms()),
       note_(std::move(note)) {}
 
+// The time stands in it because a database that is put back from a copy gives its ids again.
 Delivery OutputQueue::as_delivery(const StoredInspection& row) {
   Delivery delivery;
   delivery.id = row.id;
   delivery.station = row.station;
-  delivery.key = row.id != 0 ? fmt::format("{}-{}", series_, row.id)
+  delivery.key = row.id != 0 ? fmt::format("{}-{}-{}", series_, row.id, row.time)
                              : fmt::format("{}-{}-{}", series_, begun_, ++numbered_);
   Json body = as_json(row);
   body["delivery"] = delivery.key;
@@ -47,10 +49,11 @@ void OutputQueue::unkept(const StoredInspection& row) {
   {
     const std::lock_guard lock(mutex_);
     if (unkept_.size() >= kMostUnkept) {
+      unkept_.pop_front();
       ++report_.dropped;
-    } else {
-      unkept_.push_back({after, as_delivery(row)});
+      why_dropped_ = kUnkept;
     }
+    unkept_.push_back({after, as_delivery(row)});
   }
   wake_.call();
 }
@@ -71,6 +74,7 @@ std::vector<Delivery> OutputQueue::take(std::size_t n) {
   if (!unkept_.empty()) {
     taken.push_back(std::move(unkept_.front().delivery));
     unkept_.pop_front();
+    ++unkept_taken_;
   }
   return taken;
 }
@@ -90,19 +94,50 @@ void OutputQueue::settle(const Delivery& delivery, bool arrived) {
   {
     const std::lock_guard lock(mutex_);
     report_.last = std::max(report_.last, delivery.id);
-    if (delivery.id != 0) ++report_.rows;
+    if (delivery.id != 0) {
+      ++report_.rows;
+    } else {
+      --unkept_taken_;
+    }
     ++(arrived ? report_.delivered : report_.dropped);
+  }
+  tell_store();
+}
+
+// With counting_ held.
+bool OutputQueue::tell_store() {
+  OutputReport report;
+  {
+    const std::lock_guard lock(mutex_);
     report = report_;
   }
   try {
     store_.settle(name_, report);
   } catch (const Error&) {
-    return;
+    return false;
   }
   const std::lock_guard lock(mutex_);
   report_.rows -= report.rows;
   report_.delivered -= report.delivered;
   report_.dropped -= report.dropped;
+  return true;
+}
+
+void OutputQueue::close() {
+  const std::lock_guard counting(counting_);
+  std::size_t gone = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    gone = unkept_.size() + unkept_taken_;
+    report_.dropped += gone;
+    unkept_.clear();
+    unkept_taken_ = 0;
+    if (report_.rows + report_.delivered + report_.dropped == 0) return;
+  }
+  const bool counted = tell_store();
+  if (gone == 0 || !note_) return;
+  note_(fmt::format("{}: {} verdict{} dropped{}: {}", name_, gone, gone == 1 ? " was" : "s were",
+                    counted ? "" : " and not counted", kUnkept));
 }
 
 StoredOutput OutputQueue::counts() {
@@ -113,7 +148,7 @@ StoredOutput OutputQueue::counts() {
   }
   const std::lock_guard lock(mutex_);
   counts.waiting -= std::min(counts.waiting, report_.rows);
-  counts.waiting += unkept_.size();
+  counts.waiting += unkept_.size() + unkept_taken_;
   counts.delivered += report_.delivered;
   counts.dropped += report_.dropped;
   return counts;

@@ -55,6 +55,8 @@ class OutputQueue {
   OutputState state();
   /// Whoever sends is to end when nothing waits, after the next failure, or at that time.
   void stop(Clock::time_point end);
+  /// Nobody sends any more: what waits in memory alone is dropped, and the store is told.
+  void close();
 
   // For the thread that sends.
   /// The next, at most n; none when there is none now. Throws Error when the store cannot be read.
@@ -80,6 +82,7 @@ class OutputQueue {
   };
   Delivery as_delivery(const StoredInspection& row);
   void settle(const Delivery& delivery, bool arrived);
+  bool tell_store();
   void look_for_drops(std::size_t dropped);
   StoredOutput counts();
 
@@ -94,6 +97,7 @@ class OutputQueue {
   std::mutex counting_;       // held while the store is told of report_; before the other
   mutable std::mutex mutex_;  // of what follows
   std::deque<Unkept> unkept_;
+  std::size_t unkept_taken_ = 0;  // of those, at hand
   std::size_t numbered_ = 0;
   OutputReport report_;  // what the store does not know yet
   bool up_ = true;

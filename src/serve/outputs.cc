@@ -121,7 +121,9 @@ void Outputs::stop() {
   const auto end = OutputQueue::Clock::now() + kLastDeliveries;
   for (const auto& output : outputs_) output->queue.stop(end);
   for (const auto& output : outputs_) {
-    if (output->thread.joinable()) output->thread.join();
+    if (!output->thread.joinable()) continue;
+    output->thread.join();
+    output->queue.close();
   }
 }
 

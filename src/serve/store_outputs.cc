@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/file.h"
+
 namespace contcore {
 namespace {
 
@@ -37,6 +39,7 @@ StoreOutputs::Counts StoreOutputs::counts(std::string_view name) {
 
 std::vector<StoredOutput> StoreOutputs::use(std::span<const std::string> names, std::size_t most,
                                             std::int64_t last) {
+  name_series();
   most_ = most;
   taken_.clear();
   skipped_.clear();
@@ -56,6 +59,14 @@ std::vector<StoredOutput> StoreOutputs::use(std::span<const std::string> names, 
     resume(name, most);
   }
   return forgotten;
+}
+
+void StoreOutputs::name_series() {
+  const std::string file = birth_of_file(path_);
+  Statement name(db_, path_,
+                 "UPDATE series SET name = lower(hex(randomblob(8))), file = ?1 WHERE file <> ?1");
+  name.bind(1, file);
+  name.run("naming the series");
 }
 
 // What was at hand when the process ended waits again, unless it went meanwhile; and so does what

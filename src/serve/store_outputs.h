@@ -44,7 +44,8 @@ class StoreOutputs {
   void take(std::string_view name, std::int64_t id);
 
   std::vector<StoredOutput> read();
-  /// What tells the inspections of this store from those of another.
+  /// What tells the inspections of this store from those of another. A copy of its file has one of
+  /// its own from when it is first used: both give the same ids to what comes.
   std::string series();
 
  private:
@@ -54,6 +55,7 @@ class StoreOutputs {
     std::int64_t dropped = 0;
   };
   Counts counts(std::string_view name);
+  void name_series();
   void resume(const std::string& name, std::size_t most);
   std::int64_t after(std::int64_t id);
   void skip(std::string_view name, std::int64_t taken, std::int64_t newest);

@@ -78,13 +78,14 @@ PRAGMA user_version = 4;
 )sql";
 
 // output  store_outputs.h; last: the inspection up to which all are done with
-// series  tells the inspections of this store from those of another
+// series  tells the inspections of this store from those of another; file: birth_of_file()
 constexpr char kVersion5[] = R"sql(
 CREATE TABLE output(
   name TEXT PRIMARY KEY, last INTEGER NOT NULL, waiting INTEGER NOT NULL,
   delivered INTEGER NOT NULL, dropped INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE series(one INTEGER PRIMARY KEY CHECK(one = 1), name TEXT NOT NULL);
-INSERT INTO series VALUES(1, lower(hex(randomblob(8))));
+CREATE TABLE series(
+  one INTEGER PRIMARY KEY CHECK(one = 1), name TEXT NOT NULL, file TEXT NOT NULL);
+INSERT INTO series VALUES(1, lower(hex(randomblob(8))), '');
 PRAGMA user_version = 5;
 )sql";
 

@@ -118,6 +118,7 @@ Webhook::Answer Webhook::send(const OutputQueue& queue, const Delivery& delivery
   set(CURLOPT_CONNECTTIMEOUT_MS, kConnectMilliseconds);
   set(CURLOPT_TIMEOUT_MS, kSendMilliseconds);
   set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_QUICK_EXIT, 1L);  // a name server that does not answer is not waited for beyond that
   set(CURLOPT_USERAGENT, "contcore");
   set(CURLOPT_HTTPHEADER, lines.list());
   set(CURLOPT_POST, 1L);
