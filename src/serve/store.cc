@@ -32,6 +32,7 @@ static_assert(std::endian::native == std::endian::little, "maps are stored littl
 
 constexpr std::size_t kMostRowsRead = 500;
 constexpr std::int64_t kMostRowsLookedAt = 2000;
+constexpr std::int64_t kMostTimesRead = 5000;
 constexpr std::size_t kMostScores = 100000;
 constexpr std::size_t kMostParts = 1000;
 constexpr std::size_t kMostTasks = 1000;
@@ -233,7 +234,8 @@ Store::State::State(const std::string& file, const Retention& how_much, Clock no
       last_looked_at(db.get(), path,
                      "SELECT id FROM inspection WHERE id < ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2"),
       ids_between(db.get(), path,
-                  "SELECT min(id), max(id) FROM inspection WHERE time >= ?1 AND time < ?2"),
+                  "SELECT id, time FROM inspection WHERE (time, id) > (?1, ?2) AND time < ?3 ORDER "
+                  "BY time, id LIMIT ?4"),
       image(db.get(), path, "SELECT bytes, type FROM image WHERE id = ?1"),
       map(db.get(), path, "SELECT patches, grid_w, grid_h FROM map WHERE id = ?1"),
       set_learned(db.get(), path, "UPDATE inspection SET learned = ?2 WHERE id = ?1"),
@@ -456,6 +458,7 @@ std::int64_t Store::add(const StoredInspection& inspection, std::string_view ima
   check_inspection(inspection);
   check_length(image_type, kMostTypeBytes, "image's type");
   check_map(patches, grid_w, grid_h);
+  if (patches.size() > kMostPatches) patches = {};
   const std::size_t wanted = image_bytes.size() + patches.size_bytes();
   const bool fits = wanted <= state_->retention.image_bytes;
   const bool keep_image = fits && !image_bytes.empty();
@@ -521,16 +524,30 @@ void Store::narrow(InspectionFilter& filter) {
   if (!filter.since && !filter.until) return;
   if (filter.since) check_time(*filter.since);
   if (filter.until) check_time(*filter.until);
-  const std::string since = filter.since.value_or("");
   const std::string until = filter.until.value_or(":");  // behind every figure
-  const auto lock = state_->enter();
-  Statement& ids = state_->ids_between;
-  const ResetGuard reset(ids);
-  ids.bind(1, since);
-  ids.bind(2, until);
-  const bool found = ids.step(kReading) && !ids.is_null(0);
-  const std::int64_t first = found ? ids.integer(0) : 0;
-  const std::int64_t last = found ? ids.integer(1) : 0;
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  std::int64_t last = 0;
+  std::string since = filter.since.value_or("");
+  std::int64_t id = std::numeric_limits<std::int64_t>::min();
+  // They all must be looked at, for a clock that was put back leaves them out of order.
+  for (std::int64_t rows = kMostTimesRead; rows == kMostTimesRead;) {
+    const auto lock = state_->enter();
+    Statement& next = state_->ids_between;
+    const ResetGuard reset(next);
+    std::string time;
+    next.bind(1, since);
+    next.bind(2, id);
+    next.bind(3, until);
+    next.bind(4, kMostTimesRead);
+    for (rows = 0; next.step(kReading); ++rows) {
+      id = next.integer(0);
+      first = std::min(first, id);
+      last = std::max(last, id);
+      if (rows + 1 == kMostTimesRead) time = next.text(1);
+    }
+    since = std::move(time);
+  }
+  first = std::min(first, last);
   filter.after = std::max(filter.after.value_or(0), first - 1);
   filter.before = std::min(filter.before.value_or(last + 1), last + 1);
 }

@@ -204,7 +204,7 @@ class Store {
   /// is looked for, nobody waits long for this.
   StoredPage page(const InspectionFilter& filter);
   /// Sets `before` and `after` to the ids that lie in the filter's times. It is then found by them,
-  /// which is faster.
+  /// which is faster. Read a few thousand at a time, without the mutex in between.
   void narrow(InspectionFilter& filter);
   std::optional<StoredImage> image(std::int64_t id);
   std::optional<StoredMap> map(std::int64_t id);

@@ -90,9 +90,6 @@ void check_map(std::span<const float> patches, std::uint32_t grid_w, std::uint32
   if (std::uint64_t{grid_w} * grid_h != patches.size() && !patches.empty()) {
     refuse(fmt::format("the map has {} values, not {} × {}", patches.size(), grid_w, grid_h));
   }
-  if (patches.size() > kMostPatches) {
-    refuse(fmt::format("the map has {} values; at most {} are kept", patches.size(), kMostPatches));
-  }
 }
 
 void check_sample(const TaskSample& sample) {

@@ -344,6 +344,65 @@ TEST_F(StoreTest, PagesStayWhileRowsAreAdded) {
   EXPECT_EQ(store.list(news).size(), 70u);
 }
 
+// A clock that is put back leaves times out of order, and many may be the same; they are looked at
+// some thousands at a time.
+TEST_F(StoreTest, TimesAreNarrowedToIds) {
+  Store store(path_);
+  struct Seen {
+    std::int64_t id;
+    std::string time;
+  };
+  std::vector<Seen> all;
+  std::mt19937 numbers(3);
+  for (int i = 0; i < 12000; ++i) {
+    StoredInspection row;
+    // Half of them in the one second.
+    const auto second = numbers() % 60;
+    row.time = fmt::format("2024-05-31T00:{:02}:{:02}.000Z", i / 1000, second);
+    if (i % 2 == 0) row.time = "2024-05-31T00:05:30.000Z";
+    row.verdict = "good";
+    all.push_back({store.add(row, {}, "", {}, 0, 0), row.time});
+  }
+  const std::vector<std::string> times = {"2024-05-31T00:00:00.000Z", "2024-05-31T00:05:30.000Z",
+                                          "2024-05-31T00:05:30.001Z", "2024-05-31T00:07:00.000Z",
+                                          "2024-06-30T00:00:00.000Z"};
+  for (const auto& since : times) {
+    for (const auto& until : times) {
+      if (!(since < until)) continue;
+      std::int64_t first = 0;
+      std::int64_t last = 0;
+      for (const Seen& one : all) {
+        if (one.time < since || !(one.time < until)) continue;
+        if (first == 0) first = one.id;
+        last = one.id;
+      }
+      InspectionFilter filter;
+      filter.since = since;
+      filter.until = until;
+      store.narrow(filter);
+      if (first == 0) {
+        EXPECT_TRUE(store.list(filter).empty());
+        continue;
+      }
+      EXPECT_EQ(filter.after, first - 1) << since << ' ' << until;
+      EXPECT_EQ(filter.before, last + 1) << since << ' ' << until;
+    }
+  }
+}
+
+// The row and the image are, the map is not.
+TEST_F(StoreTest, AMapThatIsTooLargeIsNotKept) {
+  Store store(path_);
+  const std::vector<float> patches((std::size_t{1} << 22) + 2048, 1.0F);
+  StoredInspection row;
+  row.time = "2024-05-31T23:59:59.999Z";
+  row.verdict = "good";
+  const auto height = static_cast<std::uint32_t>(patches.size() / 2048);
+  const std::int64_t id = store.add(row, "an image", "image/png", patches, 2048, height);
+  EXPECT_TRUE(store.image(id));
+  EXPECT_FALSE(store.map(id));
+}
+
 TEST_F(StoreTest, ScoresAreOfTheTasksLatest) {
   Store store(":memory:");
   for (int i = 0; i < 20; ++i) {
