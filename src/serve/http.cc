@@ -94,13 +94,18 @@ struct Streaming {
 };
 
 // Each piece has the time for an answer anew; while one is made, no time is set.
+//
+// Told of a failure by a connection that has just been woken, an old library does not look at it
+// again until the server ends. So the connection is broken off, and sending one more byte fails.
 ssize_t read_stream(void* self, std::uint64_t /*at*/, char* to, std::size_t most) {
   auto& [stream, connection, connections, watched] = *static_cast<Streaming*>(self);
   const std::ptrdiff_t bytes = stream->read(connection, to, most);
-  connections.set_phase(watched, bytes == 0 ? Phase::kHandling : Phase::kAnswering);
+  connections.set_phase(watched, bytes == 0 ? Phase::kHandling : Phase::kStreaming);
   if (bytes == HttpStream::kAtEnd) return MHD_CONTENT_READER_END_OF_STREAM;
-  if (bytes == HttpStream::kFailed) return MHD_CONTENT_READER_END_WITH_ERROR;
-  return bytes;
+  if (bytes != HttpStream::kFailed) return bytes;
+  connections.break_off(watched);
+  *to = 0;
+  return 1;
 }
 
 void close_stream(void* self) {
@@ -275,7 +280,11 @@ void HttpServer::Daemon::drain(double seconds) {
   // Whoever comes now is turned away at once, not left waiting to be accepted.
   ::shutdown(listener_.socket.fd(), SHUT_RDWR);
   connections_->start_draining();
-  connections_->wait_for_none(seconds);
+  const double first = std::min(seconds, kLastSeconds);
+  if (!connections_->wait_for_none(first)) {
+    replies_->end_streams();
+    connections_->wait_for_none(seconds - first);
+  }
   replies_->close();
   connections_->give_up();
   connections_->wait_for_none(kLastSeconds);

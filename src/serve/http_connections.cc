@@ -22,6 +22,8 @@ using Clock = HttpConnections::Clock;
 constexpr std::size_t kMostLingering = 64;
 // A client may have a quarter of all connections, or these.
 constexpr std::size_t kLeastShare = 8;
+// What is sent piece by piece can be asked for again when the service is back.
+constexpr auto kLastPiece = std::chrono::seconds(2);
 constexpr auto kLeaveDelay = std::chrono::milliseconds(200);
 constexpr auto kLingerPeriod = std::chrono::milliseconds(10);
 
@@ -87,6 +89,11 @@ void HttpConnections::set_phase(Handle handle, Phase phase) {
   if (phase != Phase::kReceiving) handle->since = Clock::now();
   handle->phase = phase;
   handle->ended = {};
+}
+
+void HttpConnections::break_off(Handle handle) {
+  const std::lock_guard lock(mutex_);
+  if (!handle->broken) break_off(*handle);
 }
 
 void HttpConnections::remove(Handle handle, bool linger) {
@@ -194,6 +201,9 @@ bool HttpConnections::is_overdue(const Watched& connection, Clock::time_point no
       [[fallthrough]];
     case Phase::kReceiving:
       return giving_up_ || age > seconds(limits_.request_seconds);
+    case Phase::kStreaming:
+      if (draining_ && age > kLastPiece) return true;
+      [[fallthrough]];
     case Phase::kAnswering:
       return age > seconds(limits_.answer_seconds);
     case Phase::kHandling:
@@ -205,7 +215,7 @@ bool HttpConnections::is_overdue(const Watched& connection, Clock::time_point no
 // The library can miss the end of input when it comes together with the last bytes; it would keep a
 // body that nobody will complete. The delay is for what it has read but not told us of yet.
 bool HttpConnections::has_left(Watched& connection, Clock::time_point now) {
-  if (connection.phase == Phase::kHandling || connection.phase == Phase::kAnswering) return false;
+  if (connection.phase >= Phase::kHandling) return false;
   char byte = 0;
   if (::recv(connection.socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0) return false;
   if (connection.ended == Clock::time_point()) connection.ended = now;
@@ -221,7 +231,7 @@ void HttpConnections::forget(const Watched& connection) {
 void HttpConnections::break_off(Watched& connection) {
   connection.broken = true;
   forget(connection);
-  if (connection.phase == Phase::kAnswering) {
+  if (connection.phase == Phase::kAnswering || connection.phase == Phase::kStreaming) {
     // The kernel, too, is to forget what the client does not read.
     const linger at_once{1, 0};
     ::setsockopt(connection.socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);

@@ -26,6 +26,7 @@ class HttpConnections {
     kReceiving,  ///< from there to the end of the body
     kHandling,   ///< with the handler: no time is set here
     kAnswering,  ///< until the last byte is handed to the kernel
+    kStreaming,  ///< the same of a piece of a stream
   };
 
   /// How many connections each client has; broken ones do not count.
@@ -49,6 +50,8 @@ class HttpConnections {
   /// Makes room for it, or breaks it off: too many at once, or too many of this client.
   Handle add(int socket, const std::string& address);
   void set_phase(Handle handle, Phase phase);
+  /// Nothing more is sent on it or received.
+  void break_off(Handle handle);
   /// Before the server closes the socket. With `linger`, what the client still sends is thrown away
   /// for a while: closed at once, its kernel would drop our answer along with the connection.
   void remove(Handle handle, bool linger);

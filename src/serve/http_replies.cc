@@ -95,18 +95,28 @@ void HttpReplies::answer(const std::shared_ptr<HttpExchange>& exchange, HttpResp
 
 bool HttpReplies::open(const std::shared_ptr<HttpStream>& stream) {
   const std::lock_guard lock(mutex_);
-  if (closed_) return false;
+  if (streams_ended_) return false;
   std::erase_if(streams_, [](const auto& one) { return one.expired(); });
   streams_.push_back(stream);
   return true;
 }
 
-void HttpReplies::close() {
+void HttpReplies::end_streams() {
   const std::lock_guard lock(mutex_);
-  closed_ = true;
+  end_streams_locked();
+}
+
+void HttpReplies::end_streams_locked() {
+  streams_ended_ = true;
   for (const auto& one : streams_) {
     if (const auto stream = one.lock()) stream->fail();
   }
+}
+
+void HttpReplies::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  end_streams_locked();
   for (const std::shared_ptr<HttpExchange>& exchange : owed_)
     answer_locked(*exchange, http_stopping());
   owed_.clear();

@@ -82,14 +82,18 @@ class HttpReplies {
   /// For the server's thread, before it sends a stream. False when closed.
   bool open(const std::shared_ptr<HttpStream>& stream);
 
-  /// Answers 503 to all that are still owed, lets streams fail, and opens no more.
+  /// Lets streams fail, and opens no more.
+  void end_streams();
+  /// Answers 503 to all that are still owed, and the same.
   void close();
 
  private:
   void answer_locked(HttpExchange& exchange, HttpResponse&& response);
+  void end_streams_locked();
 
   std::mutex mutex_;
   bool closed_ = false;
+  bool streams_ended_ = false;
   std::unordered_set<std::shared_ptr<HttpExchange>> owed_;
   std::vector<std::weak_ptr<HttpStream>> streams_;
 };

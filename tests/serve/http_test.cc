@@ -863,6 +863,28 @@ TEST_F(HttpTest, AClientThatReadsSlowlyHoldsOnePiece) {
   EXPECT_EQ(other.ask(get("/")).status, 200);
 }
 
+// Exports must not keep a service from ending.
+TEST_F(HttpTest, StreamsAreBrokenOffWhenItEnds) {
+  RawClient idle(port(), 4096);
+  idle.send(get("/stream"));
+  const auto stalled = asking();
+  stalled->give(std::string(std::size_t{32} << 20, 'x'));  // more than fits into the sockets
+  RawClient slow(port());
+  slow.send(get("/stream"));
+  const auto endless = asking();
+  std::thread feeding([&] {
+    while (!endless->is_closed()) {
+      endless->give("x");
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  server_->drain(60);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_TRUE(stalled->is_closed());
+  feeding.join();
+}
+
 // A piece may take longer to make than a client may take to read it.
 TEST_F(HttpTest, MakingAPieceMayTakeLong) {
   HttpLimits limits;
