@@ -151,7 +151,11 @@ function ofText(text) {
   return drawn ? { width, height, polygons } : { width, height, counts };
 }
 
+const PNG_DEPTH = 24; // the byte of a PNG that says how many bits a pixel has
+
 async function ofMask(file) {
+  const head = new Uint8Array(await file.slice(0, PNG_DEPTH + 1).arrayBuffer());
+  if (head[0] === 0x89 && head[1] === 0x50 && head[PNG_DEPTH] === 16) throw new Error("A mask has 8 bits a pixel, this one 16. Save it with 8.");
   let image;
   try {
     image = await createImageBitmap(file, { colorSpaceConversion: "none", premultiplyAlpha: "none" });
@@ -164,6 +168,8 @@ async function ofMask(file) {
   const counts = [];
   let [inside, n] = [false, 0];
   for (let i = 0; i < data.length; i += 4) {
+    // What colour there is below, a canvas does not say.
+    if (data[i + 3] !== 255) throw new Error("The mask is transparent in places. Save it without transparency.");
     const is = data[i] + data[i + 1] + data[i + 2] > 0;
     if (is !== inside) { counts.push(n); inside = is; n = 0; }
     ++n;

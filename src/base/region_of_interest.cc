@@ -20,7 +20,8 @@ using RegionJson = nlohmann::json;
 
 constexpr std::size_t kLongestSide = 65535;
 constexpr std::size_t kMostPixels = std::size_t{100} << 20;
-constexpr double kFarthest = 1e7;  // of a point, beyond the image too
+constexpr double kMostCrossings = 1 << 22;  // of a row of pixels with a side of a polygon
+constexpr double kFarthest = 1e7;           // of a point, beyond the image too
 
 constexpr char kForm[] =
     "a region is {\"width\": 640, \"height\": 480, \"polygons\": [[[x, y], [x, y], [x, y], …], …]}";
@@ -37,6 +38,21 @@ RegionOfInterest::Polygon polygon_in(const RegionJson& json) {
     polygon.push_back({point[0].get<double>(), point[1].get<double>()});
   }
   return polygon;
+}
+
+// How many rows of pixels the sides cross, about: so long it takes to tell what is inside.
+double crossings_of(const RegionOfInterest& region) {
+  const auto inside = [&](double y) {
+    return std::clamp(y, 0.0, static_cast<double>(region.height));
+  };
+  double crossings = 0;
+  for (const RegionOfInterest::Polygon& polygon : region.polygons) {
+    for (std::size_t i = 0; i < polygon.size(); ++i) {
+      const auto& b = polygon[i + 1 < polygon.size() ? i + 1 : 0];
+      crossings += std::abs(inside(polygon[i].y) - inside(b.y));
+    }
+  }
+  return crossings;
 }
 
 void check_polygons(const RegionOfInterest& region) {
@@ -56,6 +72,9 @@ void check_polygons(const RegionOfInterest& region) {
         fmt::format("a region has at most {} points, this one {}; draw it with fewer, or give a "
                     "mask",
                     RegionOfInterest::kMostPoints, points));
+  }
+  if (crossings_of(region) > kMostCrossings) {
+    refuse("the sides of the region go up and down too often; draw it simpler, or give a mask");
   }
 }
 

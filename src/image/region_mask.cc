@@ -49,6 +49,19 @@ bool is_text(const std::vector<std::uint8_t>& bytes) {
   return first != bytes.end() && *first == '{';
 }
 
+// PNG's header says it; of 16 bits an image would have the upper eight.
+bool has_16_bits(const std::vector<std::uint8_t>& bytes) {
+  constexpr std::uint8_t kPng[] = {0x89, 'P', 'N', 'G'};
+  constexpr std::size_t kDepth = 24;
+  return bytes.size() > kDepth && std::equal(std::begin(kPng), std::end(kPng), bytes.begin()) &&
+         bytes[kDepth] == 16;
+}
+
+RegionOfInterest parse_mask(const std::vector<std::uint8_t>& bytes, const std::string& path) {
+  if (has_16_bits(bytes)) refuse("a mask has 8 bits a pixel, this one 16; save it with 8");
+  return region_of_mask(decode_image(bytes, path));
+}
+
 }  // namespace
 
 RegionOfInterest region_of_mask(const Image& mask) {
@@ -74,8 +87,8 @@ RegionOfInterest region_of_mask(const Image& mask) {
 SharedRegion read_region(const std::string& path) {
   const std::vector<std::uint8_t> bytes = read_whole(path, "a region", kMostFileBytes);
   try {
-    RegionOfInterest region = is_text(bytes) ? parse_region({bytes.begin(), bytes.end()})
-                                             : region_of_mask(decode_image(bytes, path));
+    RegionOfInterest region =
+        is_text(bytes) ? parse_region({bytes.begin(), bytes.end()}) : parse_mask(bytes, path);
     check_region(region);
     return std::make_shared<const RegionOfInterest>(std::move(region));
   } catch (const Error& error) {

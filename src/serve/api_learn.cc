@@ -46,11 +46,9 @@ SharedRegion region_of_job(const Json& body, const std::string& task, const Memo
   const auto found = body.find("region");
   if (found == body.end() || found->is_null()) return memory.region_of(task);
   try {
-    RegionOfInterest region = parse_region(found->dump());
-    check_region(region);
-    auto shared = std::make_shared<const RegionOfInterest>(std::move(region));
-    memory.check_region(task, shared);
-    return shared;
+    const auto region = std::make_shared<const RegionOfInterest>(parse_region(found->dump()));
+    memory.check_region(task, region);
+    return region;
   } catch (const Error& error) {
     throw Refusal{400, error.what()};
   }

@@ -1,6 +1,7 @@
 // Which pixels are inside, against a twin that asks for each of them; and what is no region.
 #include "contcore/region_of_interest.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -189,6 +190,10 @@ TEST(RegionOfInterest, RefusesWhatIsNone) {
   std::string many = "[[0,0]";
   for (int i = 0; i < 100000; ++i) many += ",[" + std::to_string(i % 40) + ",30]";
   expect_refused(of("[" + many + "]]"), "at most 1000 points");
+  std::string zigzag = "[[0,0]";
+  for (int i = 1; i < 999; ++i) zigzag += fmt::format(",[{},{}]", i, i % 2 * 65000);
+  const std::string high = R"({"width":1600,"height":65000,"polygons":[)" + zigzag + "]]}";
+  expect_refused(high, "up and down too often");
   std::string ragged = R"({"width":1000,"height":1000,"counts":[960000)";
   for (int i = 0; i < 40000; ++i) ragged += ",1";
   expect_refused(ragged + "]}", "too ragged");
