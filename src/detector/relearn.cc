@@ -208,6 +208,12 @@ template <typename Use>
 void each_image(const std::string& file, const Extractor& extractor, const SharedRegion& region,
                 Compute& compute, const Use& use) {
   LessonImagesReader reader(file);
+  if (extractor.geometry().tile != 0) {  // one of them takes much memory
+    while (const auto image = reader.next()) {
+      use(extractor.extract(decode_image(*image, file), compute, region));
+    }
+    return;
+  }
   OneEach alone(compute);
   for (bool more = true; more;) {
     std::vector<std::vector<std::uint8_t>> images;

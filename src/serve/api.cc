@@ -91,12 +91,16 @@ Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store, Outputs&
   how.device = options.device;
   how.most = options.queue;
   how.note = options.note;
+  if (live_.extractor().geometry().tile != 0) {  // each by all threads: it takes much memory
+    how.crew = std::exchange(how.threads, 1);
+  }
   inspectors_ = std::make_unique<Executor>(how);
   how.threads = 1;
   // One that is silent keeps nobody waiting but those who ask for its frames.
   for (const std::string& station : cameras.stations_that_ask()) {
     shots_[station] = std::make_unique<Executor>(how);
   }
+  how.crew = 1;
   how.device = {};
   how.most = kQueryQueue;
   query_ = std::make_unique<Executor>(how);

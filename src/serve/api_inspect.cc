@@ -49,6 +49,14 @@ std::string label(const HttpRequest& request, const char* name, std::size_t long
   return text;
 }
 
+// Whether the memory judges by no part of images that is this one.
+bool is_seen_otherwise(const Memory& memory, const std::string& task, const SharedRegion& seen) {
+  if (memory.size() == 0 || (!task.empty() && !memory.find_task(task))) return false;
+  const std::vector<SharedRegion> regions = regions_to_see(memory, task);
+  return std::none_of(regions.begin(), regions.end(),
+                      [&](const SharedRegion& region) { return same_region(region, seen); });
+}
+
 }  // namespace
 
 Patches Api::extract(const Image& picture, Compute& compute, const SharedRegion& region) const {
@@ -134,8 +142,7 @@ StoredInspection Api::inspect_picture(const Image& picture, const std::string& t
   std::vector<float> distances;
   {
     auto memory = live_.memory();  // held for the search alone
-    while (!task.empty() && memory->find_task(task) &&
-           !same_region(memory->region_of(task), patches.grid().region())) {
+    while (is_seen_otherwise(*memory, task, patches.grid().region())) {
       memory = {};  // forgotten meanwhile, and learned again through another region
       patches = see(picture, task, compute);
       memory = live_.memory();

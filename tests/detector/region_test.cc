@@ -143,6 +143,7 @@ class RegionTest : public testing::Test {
   }
 
   // Learned (also online), shown defects, and inspected: all the same whatever is outside.
+  void expect_lessons_are_taken_back();
   void expect_nothing_outside_counts(const SharedRegion& region) {
     std::vector<std::string> files;
     for (const std::uint64_t seed : {1U, 2U}) {
@@ -384,7 +385,14 @@ TEST_F(RegionTest, MergesTasksWithTheSameRegionAlone) {
 }
 
 // What is left of a task whose first lesson is taken back is seen as it was.
-TEST_F(RegionTest, LessonsAreTakenBackThroughTheRegion) {
+TEST_F(RegionTest, LessonsAreTakenBackThroughTheRegion) { expect_lessons_are_taken_back(); }
+
+TEST_F(RegionTest, AndInTiles) {
+  tiled_ = true;
+  expect_lessons_are_taken_back();
+}
+
+void RegionTest::expect_lessons_are_taken_back() {
   const auto teach = [&](const std::string& name, bool all) {
     {
       Detector detector = open(name);
@@ -524,6 +532,11 @@ TEST_F(RegionTest, IsReadFromAMaskOrFromText) {
   std::ofstream(path("bad.json")) << "{\"width\": 3";
   expect_error(Error::Kind::kInput, "bad.json: a region is",
                [&] { read_region(path("bad.json")); });
+  const std::uint8_t deep[] = {0x89, 'P', 'N', 'G', 13, 10, 26, 10, 0, 0, 0, 13, 'I',
+                               'H',  'D', 'R', 0,   0,  0,  4,  0,  0, 0, 4, 16};
+  std::ofstream(path("deep.png")).write(reinterpret_cast<const char*>(deep), sizeof deep);
+  expect_error(Error::Kind::kInput, "deep.png: a mask has 8 bits",
+               [&] { read_region(path("deep.png")); });
   expect_error(Error::Kind::kInput, "none.png", [&] { read_region(path("none.png")); });
 }
 
