@@ -11,6 +11,8 @@
 #include "commands.h"
 #include "common.h"
 #include "contcore/error.h"
+#include "contcore/image.h"
+#include "picture_places.h"
 #include "progress_line.h"
 
 namespace contcore::app {
@@ -70,15 +72,32 @@ std::string image_name(std::uint64_t frame) {
   return fmt::format("{}.{:03}Z-{}.png", text, milliseconds, frame);
 }
 
-Frame next_frame(Camera& camera, const CameraCommand& command, bool ask) {
+// Why it is no image; empty: it is written to the folder, and its name is among `files`.
+std::string keep(const Camera::Caught& caught, const std::string& folder, nlohmann::json& files) {
+  if (caught.kind == Camera::Caught::Kind::kDamaged) return caught.why;
+  Image image;
+  try {
+    image = image_of(caught.frame);
+  } catch (const Error& error) {
+    if (error.kind() != Error::Kind::kInput) throw;
+    return error.what();
+  }
+  const std::string path = std::filesystem::path(folder) / image_name(caught.frame.id);
+  write_image(path, image);
+  files.push_back(path);
+  return "";
+}
+
+void take_image(Camera& camera, const CameraCommand& command, bool ask, nlohmann::json& files) {
   if (ask) camera.trigger();
   const Stopwatch watch;
   for (;;) {
     stop_if_asked();
-    Camera::Caught caught = camera.next(std::chrono::milliseconds(100));
-    if (caught.kind == Camera::Caught::Kind::kFrame) return std::move(caught.frame);
-    if (caught.kind == Camera::Caught::Kind::kDamaged) {
-      note(fmt::format("left out: frame {}: {}", caught.frame.id, caught.why));
+    const Camera::Caught caught = camera.next(std::chrono::milliseconds(100));
+    if (caught.kind != Camera::Caught::Kind::kNothing) {
+      const std::string why = keep(caught, command.out, files);
+      if (why.empty()) return;
+      note(fmt::format("left out: frame {}: {}", caught.frame.id, why));
       if (ask) camera.trigger();
     }
     if (watch.seconds() > command.wait) {
@@ -103,15 +122,12 @@ void run(const CameraCommand& command) {
   const CameraSettings settings = parse_camera(command.camera);
   const bool ask = settings.trigger == "software";
   const std::unique_ptr<Camera> camera = open_camera(settings);
-  std::filesystem::create_directories(command.out);
+  make_folder(command.out);
   nlohmann::json files = nlohmann::json::array();
   {
     ProgressLine progress(fmt::format("taking {}", counted(command.count, "image")));
     for (std::size_t i = 0; i < command.count; ++i) {
-      const Frame frame = next_frame(*camera, command, ask);
-      const std::string path = std::filesystem::path(command.out) / image_name(frame.id);
-      write_image(path, image_of(frame));
-      files.push_back(path);
+      take_image(*camera, command, ask, files);
       progress.update(static_cast<double>(i + 1) / static_cast<double>(command.count));
     }
   }

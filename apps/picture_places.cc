@@ -94,14 +94,15 @@ std::vector<std::string> map_places(const std::string& folder,
   return places;
 }
 
-void make_folder_of(const std::string& file) {
-  const fs::path folder = fs::path(file).parent_path();
+void make_folder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
     throw Error(Error::Kind::kInput,
-                fmt::format("{}: cannot be made: {}", folder.string(), error.message()));
+                fmt::format("{}: cannot be made: {}", folder, error.message()));
   }
 }
+
+void make_folder_of(const std::string& file) { make_folder(fs::path(file).parent_path().string()); }
 
 }  // namespace contcore::app

@@ -17,7 +17,8 @@ std::vector<std::string> picture_places(const std::string& folder,
 std::vector<std::string> map_places(const std::string& folder,
                                     const std::vector<std::string>& images);
 
-/// Makes the folder that a file goes to. Throws Error (kInput) naming it.
+/// Makes a folder, or that which a file goes to. Throws Error (kInput) naming it.
+void make_folder(const std::string& folder);
 void make_folder_of(const std::string& file);
 
 }  // namespace contcore::app

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+
 #include "contcore/error.h"
 
 namespace contcore {
@@ -11,6 +14,15 @@ constexpr std::chrono::milliseconds kFeedTick{100};
 constexpr std::string_view kSoftware = "software";
 constexpr std::chrono::hours kRecentLoss{1};
 constexpr std::chrono::seconds kBetweenNotes{10};
+constexpr double kLongestWait = 1e9;  // milliseconds
+
+// As long as settings make it.
+std::chrono::milliseconds between_frames(const CameraSettings& settings) {
+  const double exposure = settings.exposure.value_or(0) / 1000;
+  const double rate = settings.rate.value_or(0);
+  return std::chrono::milliseconds(
+      static_cast<std::int64_t>(std::clamp(rate > 0 ? 1000 / rate : 0, exposure, kLongestWait)));
+}
 
 }  // namespace
 
@@ -137,6 +149,7 @@ void CameraFeed::works() {
 
 // Returns when all is to end.
 void CameraFeed::receive(Camera& camera) {
+  const Clock::duration silence = limits_.silence + 2 * between_frames(settings_);
   Clock::time_point heard = Clock::now();
   for (;;) {
     {
@@ -150,10 +163,10 @@ void CameraFeed::receive(Camera& camera) {
       heard = Clock::now();
       if (!is_up()) works();
       deliver(std::move(caught));
-    } else if (settings_.trigger == "free" && Clock::now() - heard > limits_.silence) {
+    } else if (settings_.trigger == "free" && Clock::now() - heard > silence) {
       throw Error(Error::Kind::kInput,
                   fmt::format("camera {}: has sent no frame for {} s", settings_.id,
-                              std::chrono::ceil<std::chrono::seconds>(limits_.silence).count()));
+                              std::chrono::ceil<std::chrono::seconds>(silence).count()));
     }
   }
 }
@@ -229,9 +242,7 @@ std::pair<Frame, CameraFeed::Done> CameraFeed::trigger() {
         fmt::format("camera {} is not triggered by software but {}", settings_.id,
                     settings_.trigger == "free" ? "runs free" : "by its " + settings_.trigger));
   }
-  const auto patience =
-      limits_.answer +
-      std::chrono::milliseconds(static_cast<std::int64_t>(settings_.exposure.value_or(0) / 1000));
+  const auto patience = limits_.answer + between_frames(settings_);
   const auto refuse = [&](const std::string& why) {
     throw Error(Error::Kind::kInput, fmt::format("camera {}: {}", settings_.id, why));
   };

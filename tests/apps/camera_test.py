@@ -274,6 +274,7 @@ class CameraCommandTest(CameraTest):
             (2, "--out", ["Fake_1"]),
             (2, "name the camera", ["--out", out]),
             (3, "not found", ["Nobody-1", "--out", out]),
+            (3, "cannot be made", ["Fake_1", "--out", __file__]),
             (3, "from 10 to", ["Fake_1,exposure=1e8", "--out", out]),
             (3, "Line9", ["Fake_1,trigger=Line9", "--out", out]),
             (3, "Nothing", ["Fake_1,Nothing=1", "--out", out]),

@@ -73,11 +73,13 @@ class Scripted : public Camera {
 
 class CameraFeedTest : public ::testing::Test {
  protected:
-  std::unique_ptr<CameraFeed> feed(const std::string& trigger = "Line1", CameraLimits limits = {}) {
+  std::unique_ptr<CameraFeed> feed(const std::string& trigger = "Line1", CameraLimits limits = {},
+                                   std::optional<double> rate = {}) {
     CameraSettings settings;
     settings.id = "A";
     settings.station = "press 4";
     settings.trigger = trigger;
+    settings.rate = rate;
     limits.retry = milliseconds(5);
     auto feed = std::make_unique<CameraFeed>(
         settings, [this](const CameraSettings&) { return std::make_unique<Scripted>(script_); },
@@ -231,10 +233,14 @@ TEST_F(CameraFeedTest, OneThatRunsFreeAndIsSilentIsOpenedAgain) {
   EXPECT_FALSE(one->state().up);
   script_.send(Kind::kFrame, 1);
   EXPECT_TRUE(soon([&] { return notes_of("is back") == 1; }));
+  limits.silence = milliseconds(0);
+  auto seldom = feed("free", limits, 0.001);
+  seldom->start(keep());
   auto patient = feed("Line1", limits);
   patient->start(keep());
   std::this_thread::sleep_for(milliseconds(200));
   EXPECT_EQ(patient->state().opened, 1U);
+  EXPECT_EQ(seldom->state().opened, 1U);
 }
 
 TEST_F(CameraFeedTest, WhoTriggersHasTheFrameThatWasTakenThen) {
