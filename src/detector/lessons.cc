@@ -201,45 +201,50 @@ Replayed replay(Memory& memory, const Extractor& extractor, const std::vector<st
   };
   Replayed result;
   const std::vector<SharedRegion> regions = regions_of_records(memory, records, path);
+  const auto read = [&](std::size_t i, Compute& with) {
+    Read made{read_lesson(records[i], path), {}};
+    if (!made.lesson.has_image()) return made;
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(made.lesson.image.data());
+    try {
+      const Image image = decode_image({bytes, made.lesson.image.size()}, path);
+      made.patches = extractor.extract(image, with, regions[i]);
+    } catch (const Error& error) {
+      // It could be read when it came, or it would not be here.
+      throw Error(error.kind(),
+                  fmt::format("lesson {}, an image of task '{}', cannot be read by this version "
+                              "({}); open the memory with the version that wrote it, or move "
+                              "the journal away to go on without its lessons",
+                              i + 1, made.lesson.task, error.what()));
+    }
+    return made;
+  };
+  const auto take = [&](const Read& made, Compute& with) {
+    // Refused rather than left out: an earlier version may have taken such a name.
+    if (made.lesson.has_image()) memory.check_task(made.lesson.task);
+    result.taken.push_back(false);
+    try {
+      take_lesson(memory, made.lesson, made.patches, with);
+      result.taken.back() = true;
+      if (made.lesson.inspection != 0 && !made.lesson.defect) {
+        result.good.emplace_back(made.lesson.inspection, made.lesson.time);
+      }
+    } catch (const Error& error) {
+      const auto kind = error.kind();
+      if (kind != Error::Kind::kInput && kind != Error::Kind::kUsage) throw;
+      ++result.unusable;
+    }
+  };
+  if (extractor.geometry().tile != 0) {  // by all threads: one takes much memory
+    for (std::size_t i = 0; i < records.size(); ++i) take(read(i, compute), compute);
+    return result;
+  }
   OneEach each(compute);
   // They are taken while the crew is at work on the next ones.
   Compute alone(1, compute.device());
   run_in_order<Read>(
       compute, records.size(), compute.threads().count(),
-      [&](std::size_t i, std::size_t worker) {
-        Read made{read_lesson(records[i], path), {}};
-        if (!made.lesson.has_image()) return made;
-        const auto* bytes = reinterpret_cast<const std::uint8_t*>(made.lesson.image.data());
-        try {
-          const Image image = decode_image({bytes, made.lesson.image.size()}, path);
-          made.patches = extractor.extract(image, each[worker], regions[i]);
-        } catch (const Error& error) {
-          // It could be read when it came, or it would not be here.
-          throw Error(
-              error.kind(),
-              fmt::format("lesson {}, an image of task '{}', cannot be read by this version "
-                          "({}); open the memory with the version that wrote it, or move "
-                          "the journal away to go on without its lessons",
-                          i + 1, made.lesson.task, error.what()));
-        }
-        return made;
-      },
-      [&](std::size_t, Read& made) {
-        // Refused rather than left out: an earlier version may have taken such a name.
-        if (made.lesson.has_image()) memory.check_task(made.lesson.task);
-        result.taken.push_back(false);
-        try {
-          take_lesson(memory, made.lesson, made.patches, alone);
-          result.taken.back() = true;
-          if (made.lesson.inspection != 0 && !made.lesson.defect) {
-            result.good.emplace_back(made.lesson.inspection, made.lesson.time);
-          }
-        } catch (const Error& error) {
-          const auto kind = error.kind();
-          if (kind != Error::Kind::kInput && kind != Error::Kind::kUsage) throw;
-          ++result.unusable;
-        }
-      });
+      [&](std::size_t i, std::size_t worker) { return read(i, each[worker]); },
+      [&](std::size_t, Read& made) { take(made, alone); });
   return result;
 }
 

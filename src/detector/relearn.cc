@@ -208,7 +208,7 @@ template <typename Use>
 void each_image(const std::string& file, const Extractor& extractor, const SharedRegion& region,
                 Compute& compute, const Use& use) {
   LessonImagesReader reader(file);
-  if (extractor.geometry().tile != 0) {  // one of them takes much memory
+  if (extractor.geometry().tile != 0) {  // by all threads: one takes much memory
     while (const auto image = reader.next()) {
       use(extractor.extract(decode_image(*image, file), compute, region));
     }

@@ -558,6 +558,17 @@ class StoryTest(ServiceTest):
             self.assertGreater(one["score"], served[2]["score"])
             heat = service.ask("GET", "/v1/inspections/%d/map" % one["id"])
             self.assertEqual((heat.status, heat.body[16:24]), (200, struct.pack(">II", 331, 207)))
+        # Lessons that are in the journal alone are taken again.
+        for i in range(3):
+            service.good("POST", "/v1/tasks/plate/images", plate(200 + i))
+        asked = ["POST", "/v1/inspections", plate(100, True)]
+        before = service.good(*asked)
+        self.assertNotEqual(before["score"], served[0]["score"])
+        service.kill()
+        service = self.start()
+        after = service.good(*asked)
+        self.assertEqual([after[k] for k in ("score", "threshold", "regions")], [before[k] for k in ("score", "threshold", "regions")])
+        served = [service.good("POST", "/v1/inspections", plate(100 + i, i < 2)) for i in range(3)]
         service.stop()
         # And by the command.
         for i in range(3):
