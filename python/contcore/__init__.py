@@ -18,6 +18,8 @@ except ImportError:  # the command does without: python -m contcore
     from typing import NoReturn
 
     def __getattr__(name: str) -> NoReturn:
+        if name.startswith("__"):  # what Python itself asks for
+            raise AttributeError(name)
         raise ImportError(f"contcore.{name} needs NumPy, 1.24 or later: pip install numpy")
 
 else:

@@ -51,19 +51,42 @@ def as_vectors(given: Any, name: str) -> NDArray[Any]:
     if array.shape[1] == 0:
         raise InputError(f"{name}: vectors of no numbers")
     if array.dtype not in _IN_PLACE:
-        with np.errstate(over="ignore"):  # an infinite number is an error below
-            array = array.astype(np.float32)
+        array = as_float32(array, name)
     return np.ascontiguousarray(array)
 
 
-def as_floats(given: Any, name: str) -> NDArray[np.float32]:
-    """One dimension of float32."""
-    array = as_array(given, name)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name}: numbers are needed, not {array.dtype}")
-    if array.ndim != 1:
-        raise UsageError(f"{name}: one dimension is needed, not {array.ndim}")
-    return np.ascontiguousarray(array, dtype=np.float32)
+def as_float32(array: NDArray[Any], name: str) -> NDArray[np.float32]:
+    """Rounded; what is infinite or no number stays so, and nothing else becomes it."""
+    with np.errstate(over="ignore"):
+        rounded = array.astype(np.float32)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 4:
+        large = np.isinf(rounded) & np.isfinite(array)
+        if bool(large.any()):
+            row = int(np.argwhere(large)[0][0]) if array.ndim > 0 else 0
+            raise InputError(f"{name}: row {row} is too large for float32; scale the numbers down")
+    return rounded
+
+
+def as_scores(good: Any, defect: Any) -> Tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Numbers of float32 that come in the same order as these, whatever they are of."""
+    both = []
+    for given, name in (good, "good"), (defect, "defect"):
+        array = as_array(given, name)
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"{name}: numbers are needed, not {array.dtype}")
+        if array.ndim != 1:
+            raise UsageError(f"{name}: one dimension is needed, not {array.ndim}")
+        both.append(array)
+    scores = np.concatenate(both)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = scores.astype(np.float32)
+        same = bool((rounded.astype(scores.dtype) == scores).all())
+    if not same and bool(np.isfinite(scores).all()):
+        distinct, ranks = np.unique(scores, return_inverse=True)
+        if len(distinct) > 1 << 24:
+            raise UsageError("good, defect: there are more than 16,777,216 different scores")
+        rounded = ranks.astype(np.float32)
+    return rounded[: len(both[0])], rounded[len(both[0]) :]
 
 
 def as_indices(given: Any, name: str) -> NDArray[np.int64]:
@@ -98,13 +121,18 @@ def as_image(given: Any, name: str = "image") -> NDArray[np.uint8]:
         raise TypeError(f"{name}: an array or a PIL image is needed, not {given!r}")
     if hasattr(given, "getexif") and hasattr(given, "convert"):
         given = _of_pil(given, name)
+    if isinstance(given, (list, tuple)) and any(is_path(one) or np.ndim(one) > 2 for one in given):
+        raise TypeError(f"{name}: one image is needed, not {len(given)}; others take several")
     array = as_array(given, name)
-    if array.dtype == np.uint16:
+    if array.dtype.kind == "u" and array.dtype.itemsize == 2:
         array = (array >> 8).astype(np.uint8)
     if array.dtype != np.uint8:
+        if array.dtype.kind not in "fiub":
+            raise TypeError(f"{name}: an array or a PIL image is needed, not {given!r:.80}")
+        how = "(x * 255).astype(numpy.uint8) for numbers from 0 to 1"
         raise TypeError(
             f"{name}: pixels are of uint8, from 0 to 255, not of {array.dtype}; convert them, such "
-            "as (x * 255).astype(numpy.uint8) for numbers from 0 to 1"
+            f"as {how}"
         )
     if array.ndim == 2:
         array = array[:, :, np.newaxis]

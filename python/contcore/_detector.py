@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import itertools
 import json
 import os
 import warnings
@@ -70,6 +71,16 @@ def _listed(images: Any) -> List[Any]:
         return list(images)
     except TypeError:
         raise TypeError(f"an image, a path or several are needed, not {images!r}") from None
+
+
+def _files_of(listed: List[Any]) -> List[Any]:
+    """Those in folders, too; images as they are."""
+    paths = [is_path(image) for image in listed]
+    if not any(paths):
+        return listed
+    if not all(paths):
+        raise TypeError("give either paths or images, not both in one call")
+    return list(find_images(listed))
 
 
 def _given(images: Sequence[Any]) -> List[Any]:
@@ -678,31 +689,32 @@ class Detector:
     ) -> Iterator[Inspection]:
         """Inspects many images, several at a time, and gives them in their order: files and
         folders, or arrays or PIL images. A file that is there and cannot be read has the verdict
-        "error"."""
+        "error". Of an iterator, such as a generator, a few are taken at a time."""
         _check_rates(false_alarms, strangers)
-        listed: List[Any] = _listed(images)
-        paths = [is_path(image) for image in listed]
-        if any(paths):
-            if not all(paths):
-                raise TypeError("give either paths or images, not both in one call")
-            listed = list(find_images(listed))
         crew = where(threads, device)
         at_a_time = 4 * (crew[0] or os.cpu_count() or 1)
-        return self._inspect_pieces(
-            listed, at_a_time, (_product(task), false_alarms, strangers, map, crew), progress
-        )
+        how = (_product(task), false_alarms, strangers, map, crew)
+        if isinstance(images, Iterator):
+            if progress:
+                raise UsageError("progress: how many images an iterator has is not known; list them")
+            taken = iter(lambda: list(itertools.islice(images, at_a_time)), [])
+            return self._inspect_pieces((_files_of(piece) for piece in taken), how, 0, None)
+        listed = _files_of(_listed(images))
+        pieces = (listed[i : i + at_a_time] for i in range(0, len(listed), at_a_time))
+        return self._inspect_pieces(pieces, how, len(listed), progress)
 
     def _inspect_pieces(
-        self, images: List[Any], at_a_time: int, how: Tuple[Any, ...], progress: Progress
+        self, pieces: Iterator[List[Any]], how: Tuple[Any, ...], count: int, progress: Progress
     ) -> Iterator[Inspection]:
+        done = 0
         with told(progress, "inspecting") as callback:
-            for first in range(0, len(images), at_a_time):
-                piece = images[first : first + at_a_time]
+            for piece in pieces:
                 for i, facts in enumerate(self._detector.inspect(_given(piece), *how)):
                     if not is_path(piece[i]):
-                        facts["file"] = f"image {first + i}"
+                        facts["file"] = f"image {done}"
+                    done += 1
                     yield _inspection(facts)
-                    if callback is not None and callback((first + i + 1) / len(images)) is False:
+                    if callback is not None and callback(done / count) is False:
                         raise Cancelled("stopped")
 
     def extract(
@@ -845,9 +857,7 @@ def _box(box: Any) -> List[float]:
 
 
 def _mask(mask: Any) -> NDArray[np.uint8]:
-    if is_path(mask):
-        return read_image(mask)
-    array = np.asarray(mask)
+    array = read_image(mask) if is_path(mask) else np.asarray(mask)
     marks = array.dtype == np.bool_ or (array.dtype.kind in "iu" and array.size > 0 and array.max() <= 1)
     return as_image((array != 0).astype(np.uint8) * 255 if marks else array, "mask")
 
@@ -861,7 +871,8 @@ def _region(region: Any) -> str:
     if is_path(region):
         return _contcore.read_region(as_path(region))
     mask = np.asarray(region)
-    inside = mask if mask.ndim == 2 and mask.dtype == np.bool_ else as_image(region, "region").any(axis=2)
+    labels = mask.ndim == 2 and mask.dtype.kind in "biu"  # whatever numbers they are
+    inside = mask != 0 if labels else as_image(region, "region").any(axis=2)
     flat = inside.ravel()
     ends = [*(np.flatnonzero(flat[1:] != flat[:-1]) + 1).tolist(), flat.size]
     counts = np.diff(ends, prepend=0).tolist()

@@ -29,8 +29,9 @@ from ._arrays import (
     DeviceName,
     Path,
     as_array,
-    as_floats,
+    as_float32,
     as_path,
+    as_scores,
     as_text,
     is_path,
     parse_size,
@@ -63,7 +64,7 @@ def rank(good: Any, defect: Any, *, threads: Optional[int] = None) -> Ranking:
     >>> rank(good=[1, 2, 3], defect=[3, 4])
     Ranking(auroc=0.9166666666666666, ap=0.8333333333333333, f1_max=0.8)
     """
-    a, b = as_floats(good, "good"), as_floats(defect, "defect")
+    a, b = as_scores(good, defect)
     return Ranking(*_contcore.rank(a, b, thread_count(threads)))
 
 
@@ -92,8 +93,8 @@ class PixelScores:
 
     def add(self, map: Any, mask: Any = None) -> None:
         """An image's anomaly map, and its mask of the same size: not 0 where the defect is. Without
-        a mask it has none."""
-        values = np.ascontiguousarray(as_array(map, "map"), dtype=np.float32)
+        a mask it has none. Maps are of float32: what differs by less is a tie."""
+        values = np.ascontiguousarray(as_float32(as_array(map, "map"), "map"))
         where = None
         if mask is not None:
             where = np.ascontiguousarray(as_array(mask, "mask") != 0, dtype=np.uint8)
@@ -298,7 +299,8 @@ class Method(Protocol):
     def score(self, images: MethodImages) -> Any:
         """A number for each image, the larger the more a defect; or these and an anomaly map for
         each: a tuple (scores, maps). A map is of the features' height × width (it is enlarged and
-        smoothed as those of the other methods) or of `size` (it is taken as it is)."""
+        smoothed as those of the other methods) or of `size` (it is taken as it is). Both become
+        float32: what differs by less is a tie."""
 
 
 AnyMethod = Union[str, Method, Callable[[], Method]]
@@ -324,7 +326,7 @@ class _Adapter:
             if len(answer) != 2:
                 raise UsageError(f"{self.name}: score gives scores, or (scores, maps)")
             answer, maps = answer
-        scores = np.asarray(_on_cpu(answer), dtype=np.float32)
+        scores = _numbers(answer, self.name, "scores")
         if scores.shape != (len(images),):
             raise UsageError(
                 f"{self.name}: score gave {scores.shape} numbers for {len(images)} images; one for "
@@ -339,21 +341,32 @@ class _Adapter:
 
     @property
     def vectors(self) -> int:
-        return int(getattr(self._method, "vectors", 0))
+        return whole(getattr(self._method, "vectors", 0), f"{self.name}: vectors")
 
     @property
     def numbers(self) -> int:
-        return int(getattr(self._method, "numbers", 0))
+        return whole(getattr(self._method, "numbers", 0), f"{self.name}: numbers")
 
 
-def _on_cpu(values: Any) -> Any:
-    return values.detach().cpu() if hasattr(values, "detach") else values
+def _numbers(given: Any, name: str, what: str) -> NDArray[np.float32]:
+    """What a method gave, of torch too."""
+    values = given.detach().cpu() if hasattr(given, "detach") else given
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiub":
+            array = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"{name}: score gave {what} that are no numbers ({error}); it gives scores, or a tuple "
+            "(scores, maps)"
+        ) from error
+    return as_float32(array, f"{name}: {what}")
 
 
 def _map(given: Any, name: str) -> Optional[NDArray[np.float32]]:
     if given is None:
         return None
-    values = np.ascontiguousarray(_on_cpu(given), dtype=np.float32)
+    values = np.ascontiguousarray(_numbers(given, name, "maps"))
     if values.ndim != 2 or values.size == 0:
         raise UsageError(f"{name}: a map is height × width, not {values.shape}")
     return values
@@ -590,7 +603,7 @@ def evaluate(
         overlap=overlap,
         backbone=backbone,
         schedule=as_text(schedule, "schedule"),
-        classes=None if classes is None else _names(classes, "classes"),
+        classes=None if classes is None else _classes(classes),
         score=score,
         fresh=fresh,
     )
@@ -651,6 +664,11 @@ def _names(given: Union[str, Sequence[str]], what: str) -> List[str]:
     return [as_text(name, what) for name in listed]
 
 
+def _classes(given: Union[str, Sequence[str]]) -> List[str]:
+    """Also with commas, as the command has them."""
+    return given.split(",") if isinstance(given, str) else _names(given, "classes")
+
+
 class _Maker:
     """A method for each run: the object itself, then copies of what it was; or what makes them."""
 
@@ -669,7 +687,12 @@ class _Maker:
 
     def make(self) -> Any:
         if self._makes:
-            return self._method()
+            made = self._method()
+            if not (hasattr(made, "learn") and hasattr(made, "score")):
+                raise TypeError(
+                    f"{self._method!r} made {made!r}, which has no learn(task, images) and score(images)"
+                )
+            return made
         if not self._first:
             return copy.deepcopy(self._untouched)
         self._first = False

@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <type_traits>
 
 #include "contcore/compute.h"
 #include "contcore/error.h"
@@ -106,14 +107,25 @@ void end_calls();
 /// (kUsage) there.
 void network_runs();
 
-/// Calls work(compute, progress) without the GIL.
+/// Calls work(compute, progress) without the GIL. What the callback threw comes out also when the
+/// work was done before it could be stopped.
 template <typename Work>
 auto call(const Where& where, const py::object& callback, const Work& work) {
   Watch watch(callback);
   PooledCompute compute(where);
-  try {
+  const auto run = [&] {
     const WithoutGil release;
     return work(*compute, watch.progress());
+  };
+  try {
+    if constexpr (std::is_void_v<decltype(run())>) {
+      run();
+      watch.rethrow();
+    } else {
+      auto result = run();
+      watch.rethrow();
+      return result;
+    }
   } catch (const Error& error) {
     if (error.kind() == Error::Kind::kCancelled) watch.rethrow();
     throw;

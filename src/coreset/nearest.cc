@@ -157,13 +157,9 @@ class FloatIndex final : public VectorIndex {
       group[i].row = queries.row(first + i, widened.empty() ? nullptr : widened.data() + i * d);
       group[i].sketch = sketches.row(first + i);
     }
-    // The sketch may settle next to nothing (noise without structure); then blocks cost less.
-    const bool useless = scratch.looked_at > 100000 && scratch.exact * 6 > scratch.looked_at;
-    if (sketch.levels() == 0 || useless) {
-      search_blocks(group, k, scratch);
-    } else {
-      search_tiles(group, k, scratch);
-    }
+    std::size_t done = 0;
+    if (sketch.levels() != 0 && !is_useless(scratch)) done = search_tiles(group, k, scratch);
+    if (done < count) search_blocks(std::span(group).subspan(done), k, scratch);
     for (std::size_t i = 0; i < count; ++i) {
       for (std::size_t j = 0; j < group[i].found.size(); ++j) {
         distances[i * k + j] = std::sqrt(group[i].found[j].distance);
@@ -172,9 +168,15 @@ class FloatIndex final : public VectorIndex {
     }
   }
 
+  // The sketch may settle next to nothing (noise without structure); then blocks cost less.
+  static bool is_useless(const Scratch& scratch) {
+    return scratch.looked_at > 100000 && scratch.exact * 6 > scratch.looked_at;
+  }
+
   // ---- through the sketch ------------------------------------------------------------------
 
-  void search_tiles(std::vector<Query>& group, std::size_t k, Scratch& scratch) const {
+  // How many of the queries it has answered, when it turns out to be of no use.
+  std::size_t search_tiles(std::vector<Query>& group, std::size_t k, Scratch& scratch) const {
     std::vector<ByteQuery> bytes;
     bytes.reserve(group.size());
     for (const Query& q : group) bytes.emplace_back(sketch, q.sketch);
@@ -199,7 +201,9 @@ class FloatIndex final : public VectorIndex {
       }
       finish(q, k, scratch);
       scratch.looked_at += tiles.size();
+      if (is_useless(scratch)) return i + 1;
     }
+    return group.size();
   }
 
   // The largest value of each tile for each query; a tile is read once for all of them.
@@ -336,7 +340,7 @@ class FloatIndex final : public VectorIndex {
 
   // ---- without it --------------------------------------------------------------------------
 
-  void search_blocks(std::vector<Query>& group, std::size_t k, Scratch& scratch) const {
+  void search_blocks(std::span<Query> group, std::size_t k, Scratch& scratch) const {
     constexpr std::size_t kQueries = 4;
     constexpr std::size_t kVectors = 64;
     scratch.widened.resize(kVectors * d);

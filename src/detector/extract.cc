@@ -57,8 +57,8 @@ ExtractReport extract_to_npy(const Extractor& extractor, const std::vector<std::
     }
     if (!writer.finish()) fail_to_write(out, errno);
     report.rows = writer.rows();
+    contcore::report(progress, 1);
   });
-  if (progress) progress(1);
   extractor.release();
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;

@@ -681,10 +681,11 @@ class MqttTest(OutputsTest):
         old = OldBroker()
         self.addCleanup(old.stop)
         service = self.start_learned("--mqtt", "mqtt://127.0.0.1:%d" % old.port)
-        self.when(service, up=True)
+        self.inspect(service)
+        self.when(service, delivered=1, up=True)
         old.acknowledging.clear()
         self.inspect(service)
-        wait_for(lambda: old.published, "the verdict")
+        wait_for(lambda: len(old.published) > 1, "the verdict")
         before, said = len(old.connects), service.words().count("takes verdicts again")
         time.sleep(4)
         # After 0.25, 0.5, 1 and 2 s.
@@ -693,7 +694,7 @@ class MqttTest(OutputsTest):
         found = self.output(service)
         self.assertEqual((found["up"], found["waiting"]), (False, 1))
         old.acknowledging.set()
-        self.when(service, delivered=1, waiting=0, up=True)
+        self.when(service, delivered=2, waiting=0, up=True)
         self.assertEqual(service.stop(), 0)
 
     def test_who_is_not_let_in_is_told(self):

@@ -103,6 +103,19 @@ def test_what_lies_outside_of_a_region_changes_nothing(folder):
     assert json.loads(said.stdout)["tasks"][0]["region"] == REGION
 
 
+def test_masks_of_any_whole_numbers():
+    inside = np.zeros((64, 64), bool)
+    inside[10:50, 10:30] = True
+    maps = [inside, np.where(inside, 300, 0), np.where(inside, 1, 0).astype(np.uint16), inside.astype(">u2")]
+    maps.append(Image.fromarray(inside.astype(np.uint16)))
+    found = []
+    for one in maps:
+        detector = contcore.Detector(**HOW)
+        detector.learn([plate(i) for i in range(5)], "plate", region=one)
+        found.append(detector.memory.tasks[0].region)
+    assert found[0] and all(one == found[0] for one in found)
+
+
 @pytest.mark.parametrize(
     "region, error, says",
     [
@@ -158,6 +171,9 @@ def test_turned_photographs_are_upright(detector, tmp_path):
         (np.zeros((2, 64, 64, 3, 1), np.uint8), contcore.UsageError, "height"),
         (None, TypeError, "image"),
         (7, TypeError, "image"),
+        (object(), TypeError, "a PIL image is needed"),
+        (["a.png", "b.png"], TypeError, "one image is needed, not 2"),
+        ([plate(1), plate(2)], TypeError, "one image is needed, not 2"),
         ("nowhere.png", contcore.InputError, "nowhere.png"),
         (b"nowhere.png", contcore.InputError, "nowhere.png"),
         ("/", contcore.InputError, "/"),
@@ -338,6 +354,26 @@ def test_sixteen_bits_of_a_png_by_pil(detector, tmp_path):
             detector.inspect(Image.fromarray(plate(3)).convert(mode))
 
 
+def test_an_iterator_is_taken_a_few_at_a_time(detector, folder):
+    taken = []
+
+    def camera():
+        for i in range(1000):
+            taken.append(i)
+            yield plate(i)
+
+    answers = detector.inspect_all(camera(), threads=1)
+    assert not taken
+    first = [next(answers) for _ in range(5)]
+    assert len(taken) < 20 and [one.file for one in first] == [f"image {i}" for i in range(5)]
+    assert [one.score for one in first] == [detector.inspect(plate(i)).score for i in range(5)]
+    files = sorted((folder / "good").iterdir())
+    found = list(detector.inspect_all((path for path in files), threads=1))
+    assert [one.file for one in found] == list(map(str, files))
+    with pytest.raises(contcore.UsageError, match="progress"):
+        detector.inspect_all(iter(files), progress=True)
+
+
 def test_stopping_between_inspections(detector):
     seen = []
     with pytest.raises(contcore.Cancelled):
@@ -363,13 +399,15 @@ def test_copies_pickles_merges_and_shrinks(detector):
         detector.memory.learn(detector.memory.vectors, "more")
 
 
-def test_defects_can_be_shown(detector):
+def test_defects_can_be_shown(detector, tmp_path):
     mine = detector.copy()
     mask = np.zeros((64, 64), bool)
     mask[28:36, 24:40] = True
     mine.learn_defect(plate(1, scratch=True), "plate", box=(24, 28, 16, 8))
     mine.learn_defect(plate(2, scratch=True), "plate", mask=mask.astype(np.uint8))
-    assert mine.memory.tasks[0].known_defects == 2
+    Image.fromarray(mask.astype(np.uint8)).save(tmp_path / "mask.png")
+    mine.learn_defect(plate(3, scratch=True), "plate", mask=tmp_path / "mask.png")
+    assert mine.memory.tasks[0].known_defects == 3
     with pytest.raises(contcore.Error):
         mine.learn_defect(plate(1), "nothing", box=(0, 0, 9, 9))
     for box, error in [("abcd", TypeError), (7, TypeError), ((0, 0, 9), contcore.UsageError)]:
@@ -431,5 +469,10 @@ def test_patch_vectors(folder):
     )
     assert len(all_of_it.images) == 25 and "zz.png" in all_of_it.skipped[0][0]
     np.testing.assert_array_equal(np.load(folder / "z.npy"), all_of_it.vectors)
+    # Also what happens at its end comes out, and nothing is left then.
+    for stops, error in [(lambda done: done < 1, contcore.Cancelled), (lambda done: 1 / (1 - done), ZeroDivisionError)]:
+        with pytest.raises(error):
+            extractor.extract_to(folder / "no.npy", folder / "good", progress=stops)
+        assert not (folder / "no.npy").exists()
     with pytest.raises(contcore.Error):
         contcore.Extractor("no network.onnx")

@@ -129,7 +129,9 @@ def test_no_maps_no_pixel_measures(products):
         (lambda n: ([0.0] * n, [np.zeros((3, 3))] * n), contcore.UsageError, "map is 3 x 3"),
         (lambda n: ([0.0] * n, [np.full((8, 8), np.inf)] * n), contcore.UsageError, "infinite"),
         (lambda n: ([0.0] * n, []), contcore.UsageError, "maps"),
-        (lambda n: "text", ValueError, "text"),
+        (lambda n: "text", contcore.UsageError, "distance to the mean: .*text"),
+        (lambda n: [[0.0] * n, [np.zeros((8, 8))] * n], contcore.UsageError, "tuple"),
+        (lambda n: [1e300] * n, contcore.InputError, "distance to the mean: scores: .*too large"),
         (lambda n: 1 / 0, ZeroDivisionError, "division"),
     ],
 )
@@ -146,7 +148,8 @@ def test_what_is_no_method_is_refused(products):
     class Named(Mean):
         name = "contcore"
 
-    for wrong, error in [("no such", contcore.UsageError), (7, TypeError), (Named(), contcore.UsageError)]:
+    nothing = lambda: None
+    for wrong, error in [("no such", contcore.UsageError), (7, TypeError), (Named(), contcore.UsageError), (nothing, TypeError)]:
         with pytest.raises(error):
             contcore.evaluate(products, methods=[wrong], cache=False, **HOW)
     with pytest.raises(contcore.Error):
@@ -166,7 +169,7 @@ def test_what_is_no_method_is_refused(products):
 def test_what_a_method_says_of_itself(products):
     for says in ({"vectors": -1}, {"numbers": 10**30}):
         method = type("Much", (Mean,), says)
-        with pytest.raises(TypeError):
+        with pytest.raises(contcore.UsageError, match=f"distance to the mean: {next(iter(says))}"):
             contcore.evaluate(products, methods=method, classes="a", cache=False, **HOW)
 
 
@@ -201,7 +204,7 @@ def plain_padim(products, name, dimensions=100):
 
 def test_padim_is_padim(products):
     padim = example("padim").PaDiM()
-    found = contcore.evaluate(products, classes=["a"], methods=padim, cache=False, **HOW)
+    found = contcore.evaluate(products, classes="a", methods=padim, cache=False, **HOW)
     assert found[0].average["image_auroc"] == pytest.approx(plain_padim(products, "a"), abs=0.01)
 
 
@@ -224,6 +227,12 @@ def test_measures():
     assert found.auroc == pytest.approx(roc_auc_score(labels, scores))
     assert found.ap == pytest.approx(average_precision_score(labels, scores))
     assert contcore.rank([], [1.0]).auroc is None
+    # Told apart as they are in double, or as whole numbers.
+    assert contcore.rank(1 - np.array([1e-9, 1e-10]), 1 - np.array([1e-11, 1e-12])).auroc == 1
+    assert contcore.rank([1e-50, 1e300], [1e-46, 2e300]).auroc == 0.75
+    assert contcore.rank(np.array([2**60]), np.array([2**60 + 1])).auroc == 1
+    small = rng.normal(size=400) * 1e-9 + 1
+    assert contcore.rank(small[:300], small[300:]).auroc == pytest.approx(roc_auc_score(labels, small))
     with pytest.raises(contcore.Error):
         contcore.rank([float("nan")], [1.0])
     pixels = contcore.PixelScores()
