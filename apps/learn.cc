@@ -229,6 +229,12 @@ void take_options(LearnCommand& command) {
 
 void run(LearnCommand& command) {
   do_on_all(ranks(), [&] { take_options(command); });
+  if (command.options.region) {
+    check_same(region_text(*command.options.region),
+               fmt::format("another {} than rank 0; put it where all machines see it under the "
+                           "same name",
+                           command.region));
+  }
   command.options.ranks = ranks();
   Compute compute = command.common.compute();
   FoundImages chosen;

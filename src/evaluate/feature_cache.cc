@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "base/file.h"
@@ -42,87 +43,66 @@ std::optional<NpyVectors> whole_vectors(const std::string& path, std::size_t row
   return {};
 }
 
-// A lock that says that the file is read, as long as it is open. Without one where none can be had.
+// A lock that says that the file is read, as long as it is open. Who looks whether there is one has
+// the lock for a moment; who makes room has it until the file is gone, which then is not opened.
+// Without one where none can be had.
 File open_to_read(const std::string& path) {
-  File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.is_open()) ::flock(file.fd(), LOCK_SH | LOCK_NB);
-  return file;
+  constexpr int kTries = 100;
+  constexpr std::chrono::milliseconds kBetween{10};
+  for (int i = 0; i < kTries; ++i) {
+    File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file.is_open()) break;
+    const bool taken = ::flock(file.fd(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (!taken && is_still_at(file.fd(), path)) return file;
+    std::this_thread::sleep_for(kBetween);
+  }
+  return File(-1);
 }
 
-// A new file `base`.part-… of vectors, gone again unless it is kept.
+// A half-written file of vectors.
 class FeatureFile {
  public:
   FeatureFile(const std::string& base, std::size_t cols, Scalar scalar)
-      : file_(create(base)), cols_(cols), writer_(file_.fd(), cols, scalar) {
-    if (!file_.is_open()) fail();
+      : half_(base), cols_(cols), writer_(half_.file().fd(), cols, scalar) {
+    if (!half_.file().is_open()) fail();
   }
-  ~FeatureFile() {
-    if (!path_.empty()) ::unlink(path_.c_str());
-  }
-  FeatureFile(const FeatureFile&) = delete;
-  FeatureFile& operator=(const FeatureFile&) = delete;
 
   void append(const Vectors& rows) {
     if (!writer_.append(rows.view())) fail();
   }
 
   void finish() {
-    if (!writer_.finish()) fail();
-    // Closed for the errors that shows, but locked until it has its place.
-    File same(::dup(file_.fd()));
-    if (!same.is_open() || !same.close()) fail();
+    if (!writer_.finish() || !half_.finish()) fail();
   }
 
   std::size_t rows() const { return writer_.rows(); }
   std::size_t bytes() const { return writer_.bytes(); }
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return half_.path(); }
 
   /// Gives the file its name, unless another process was sooner with its own, which is as good. On
   /// NFS a file is kept for those who have it open on the machine that removes it, not for those on
   /// others, so what is there is replaced only if it is damaged.
   void take_name(const std::string& name) {
-    if (::link(path_.c_str(), name.c_str()) == 0) {
-      ::unlink(path_.c_str());
-    } else if (whole_vectors(name, rows(), cols_)) {
-      ::unlink(path_.c_str());
-      file_ = open_to_read(name);
-    } else if (::rename(path_.c_str(), name.c_str()) != 0) {
+    if (half_.link_to(name) || whole_vectors(name, rows(), cols_)) return;
+    if (!half_.rename_to(name)) {
       throw Error(Error::Kind::kInput, fmt::format("{}: {}", name, std::strerror(errno)));
     }
-    path_.clear();
   }
 
   /// The file, locked by who reads it and no longer by who wrote it.
   File to_read() {
-    ::flock(file_.fd(), LOCK_SH | LOCK_NB);
-    return std::move(file_);
+    ::flock(half_.file().fd(), LOCK_SH);
+    return std::move(half_.file());
   }
 
  private:
-  // Locked for as long as it is written (evaluate/leftovers.h). Where no lock can be had, nobody
-  // else gets one either, and the file is let be.
-  int create(const std::string& base) {
-    for (std::size_t i = 0;; ++i) {
-      path_ = half_written_name(base, i);
-      const int fd = ::open(path_.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0644);
-      if (fd < 0 && errno == EEXIST) continue;  // of another run, perhaps in another container
-      if (fd < 0) return fd;
-      if (::flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
-        struct stat status {};
-        if (::fstat(fd, &status) == 0 && status.st_nlink > 0) return fd;
-      }
-      ::close(fd);  // taken for a leftover before it was locked
-    }
-  }
-
   [[noreturn]] void fail() const {
     throw Error(Error::Kind::kInput,
-                fmt::format("{}: {}; free some space or name another folder with --cache", path_,
+                fmt::format("{}: {}; free some space or name another folder with --cache", path(),
                             std::strerror(errno)));
   }
 
-  std::string path_;
-  File file_;
+  HalfWritten half_;
   std::size_t cols_;
   NpyWriter writer_;
 };
@@ -230,7 +210,8 @@ std::string FeatureCache::key(const Extractor& extractor, const std::vector<std:
 bool FeatureCache::has(const Extractor& extractor, const std::vector<std::string>& files) const {
   const std::string name = key(extractor, files);
   if (folder_.empty()) return nameless_.count(name) != 0;
-  return fs::exists(fs::path(folder_) / (name + ".json"));
+  const std::string base = (fs::path(folder_) / name).string();
+  return fs::exists(base + ".json") && fs::exists(base + ".npy");
 }
 
 void FeatureCache::look_again() const {
@@ -246,6 +227,7 @@ std::shared_ptr<const ImageFeatures> FeatureCache::open(const std::string& key) 
   auto features = std::make_shared<ImageFeatures>();
   try {
     features->read = open_to_read(base + ".npy");
+    if (!features->read.is_open()) return nullptr;
     features->vectors = NpyVectors(base + ".npy");
     if (!read_places(base + ".json", *features)) return nullptr;
   } catch (const Error&) {
@@ -285,19 +267,16 @@ std::shared_ptr<const ImageFeatures> FeatureCache::get(const Extractor& extracto
   features->seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const std::size_t bytes = writer->bytes();
-  if (folder_.empty() || bytes > limit_) {
-    features->vectors = NpyVectors(writer->path());  // the mapping outlives the name
-    if (folder_.empty()) nameless_[name] = features;
-    return features;
-  }
+  features->vectors = NpyVectors(writer->path());  // the mapping outlives the name
+  if (folder_.empty()) nameless_[name] = features;
+  if (folder_.empty() || bytes > limit_) return features;
   make_room(bytes, writer->path());
   const std::string base = (fs::path(folder_) / name).string();
   writer->take_name(base + ".npy");
   features->read = writer->to_read();  // before the others are told that it is there
   const std::string places = to_json(*features).dump();
   const std::span<const std::byte> part = std::as_bytes(std::span(places));
-  write_whole(base + ".json", {&part, 1});
-  features->vectors = NpyVectors(base + ".npy");
+  write_to_cache(base + ".json", part);
   return features;
 }
 
@@ -326,7 +305,8 @@ void FeatureCache::make_room(std::size_t bytes, const std::string& own) const {
             [](const Entry& a, const Entry& b) { return a.used < b.used; });
   for (const Entry& entry : entries) {
     if (total <= limit_) break;
-    if (is_in_use(entry.path.string())) continue;
+    const File ours = lock_unused(entry.path.string());  // until it is gone
+    if (!ours.is_open()) continue;
     fs::path places = entry.path;
     fs::remove(places.replace_extension(".json"), error);
     fs::remove(entry.path, error);

@@ -112,12 +112,14 @@ void ResultCache::keep(const std::string& key, const RunResult& result) const {
     for (const Picture& picture : kPictures) {
       const Image& image = result.gallery[i].*picture.image;
       if (image.width == 0) continue;
-      write_image(fmt::format("{}-{}-{}.png", base, i, picture.name), image);
+      const std::vector<std::uint8_t> png = encode_png(image);
+      write_to_cache(fmt::format("{}-{}-{}.png", base, i, picture.name),
+                     std::as_bytes(std::span(png)));
     }
   }
   const std::string text = to_json(result);
-  const std::span<const std::byte> part = std::as_bytes(std::span(text));
-  write_whole(base + ".json", {&part, 1});  // last: it says that all is there
+  // Last: it says that all is there.
+  write_to_cache(base + ".json", std::as_bytes(std::span(text)));
 }
 
 }  // namespace contcore

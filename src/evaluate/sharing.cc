@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <span>
+#include <system_error>
 
+#include "base/refuse.h"
 #include "base/rows.h"
 #include "base/sha256.h"
 #include "contcore/error.h"
@@ -23,15 +26,30 @@ std::string name_in(const Product& product, const std::string& file) {
   return std::filesystem::path(file).lexically_relative(product.folder).string();
 }
 
+// Name and size of a file, and what stands in its middle.
+std::string description(const Product& product, const std::string& file) {
+  if (file.empty()) return "";
+  constexpr std::uintmax_t kLookedAt = 4096;
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(file, error);
+  if (error) refuse(file, error.message());
+  std::string some(std::min(bytes, kLookedAt), '\0');
+  std::ifstream in(file, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>((bytes - some.size()) / 2));
+  in.read(some.data(), static_cast<std::streamsize>(some.size()));
+  const std::span<const std::byte> part = std::as_bytes(std::span(some));
+  return fmt::format("{} {} {}", name_in(product, file), bytes, sha256({&part, 1}));
+}
+
 // What all ranks must have alike; where the data set lies is each one's own business.
 std::string description(const Evaluation::State& parts) {
   std::string text = parts.extractor.backbone().hash() + "\n";
   for (const Product& product : parts.products) {
     text += product.name + "\n";
-    for (const std::string& file : product.train) text += name_in(product, file) + "\n";
+    for (const std::string& file : product.train) text += description(product, file) + "\n";
     for (const TestImage& image : product.test) {
-      text += fmt::format("{} {} {} {}\n", name_in(product, image.file), image.kind, image.defect,
-                          image.mask.empty() ? "" : name_in(product, image.mask));
+      text += fmt::format("{} {} {} {}\n", description(product, image.file), image.kind,
+                          image.defect, description(product, image.mask));
     }
   }
   const std::span<const std::byte> part = std::as_bytes(std::span(text));

@@ -150,6 +150,26 @@ class MpiEvaluateTest(unittest.TestCase):
                 self.assertIn(broken, done.stderr)
                 self.assertEqual(done.stdout, "")
 
+    def test_images_that_differ_are_refused(self):
+        words = self.command(1, None, "--method", "random", "-m", "50")
+        words[words.index(self.data)] = "data"
+        apart = []
+        for name in ("a", "b"):
+            shutil.copytree(self.data, os.path.join(self.folder, name, "data"))
+            apart += ([":"] if apart else words[:1] + ["--oversubscribe", "--bind-to", "none"]) + ["-n", "1", "-wdir", os.path.join(self.folder, name), *words[words.index(CONTCORE):]]
+        run = lambda: subprocess.run(apart, capture_output=True, text=True, timeout=300, env=self.environment())
+        self.assertEqual(run().returncode, 0)
+        # As large as it was, and other pixels.
+        path = os.path.join(self.folder, "b", "data", "product3", "test", "good", "002.png")
+        with open(path, "r+b") as file:
+            file.seek(os.path.getsize(path) // 2)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 1]))
+        done = run()
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertEqual(done.stderr.count("rank 1 has another data set"), 1, done.stderr)
+
     def test_analyze_is_for_one_process(self):
         done = self.run_it(2, "cache", command="analyze bound", code=2)
         self.assertEqual(done.stderr.count("leave out mpirun"), 1)

@@ -229,6 +229,14 @@ class MpiTest(unittest.TestCase):
         sample = ["sample", "z.npy", "--count", "5"]
         apart = [*MPIRUN, "-n", 1, "-wdir", self.path("a"), CONTCORE, *sample, ":", "-n", 1, "-wdir", self.path("b"), CONTCORE, *sample]
         self.refused(3, "rank 1 has other vectors", *apart)
+        # A region of the same name that is another.
+        for name, right in (("a", 200), ("b", 150)):
+            with open(self.path(name + "/region.json"), "w") as file:
+                json.dump({"width": 288, "height": 288, "polygons": [[[9, 9], [right, 9], [right, 200]]]}, file)
+        learn = ["learn", "new.ccm", "images", "--task", "p0", "--region", "region.json"]
+        apart = [*MPIRUN, "-n", 1, "-wdir", self.path("a"), CONTCORE, *learn, ":", "-n", 1, "-wdir", self.path("b"), CONTCORE, *learn]
+        self.refused(3, "rank 1 has another region.json", *apart)
+        self.assertFalse(os.path.exists(self.path("a/new.ccm")))
 
     # ------------------------------------------------------------ what goes wrong on the way
 

@@ -7,11 +7,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "base/file.h"
 #include "contcore/analyze.h"
@@ -426,6 +430,45 @@ TEST_F(EvaluateTest, TheCacheMakesNoRoomWithWhatIsRead) {
   found = nullptr;
   small.get(extract, products[1].train, compute_, {});
   EXPECT_FALSE(large.has(extract, products[0].train));
+}
+
+// Several processes use a folder that has room for one: each gets what it asks for, whatever the
+// others make room with meanwhile. (A lock is of an open file, so threads do.)
+TEST_F(EvaluateTest, TheCacheGivesWhatIsAskedForWhoeverMakesRoom) {
+  const Extractor extract = extractor();
+  const EvaluationOptions how = options();
+  const auto& products = how.datasets[0].products;
+  const std::string folder = cache() + "/features";
+  std::vector<std::vector<std::string>> lists;  // of one image, so that it goes fast
+  std::vector<std::shared_ptr<const ImageFeatures>> expected;
+  for (std::size_t i = 0; i < 3; ++i) {
+    Compute alone(1);
+    lists.push_back({products[0].train[i]});
+    expected.push_back(FeatureCache("", 0).get(extract, lists[i], alone, {}));
+  }
+  std::vector<std::thread> processes;
+  std::atomic<int> wrong = 0;
+  for (std::size_t process = 0; process < 4; ++process) {
+    processes.emplace_back([&, process] {
+      const FeatureCache features(folder, expected[0]->vectors.view().bytes() * 3 / 2);
+      Compute alone(1);
+      for (std::size_t i = 0; i < 300; ++i) {
+        const std::size_t which = (i + process / 2) % lists.size();
+        try {
+          const auto found = features.get(extract, lists[which], alone, {});
+          const VectorView a = found->vectors.view();
+          const VectorView b = expected[which]->vectors.view();
+          if (a.rows != b.rows || std::memcmp(a.data, b.data, b.bytes()) != 0) ++wrong;
+        } catch (const Error& error) {
+          ++wrong;
+          ADD_FAILURE() << error.what();
+        }
+      }
+    });
+  }
+  for (std::thread& one : processes) one.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(half_written(folder), 0U);
 }
 
 // Two extract the same at once: the first one's file stays where it is.
