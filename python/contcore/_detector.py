@@ -533,6 +533,8 @@ class Detector:
     @classmethod
     def of_memory(cls, memory: Memory, *, backbone: Optional[Path] = None) -> Detector:
         """A detector of a copy of this memory, with the backbone that its source names."""
+        if not isinstance(memory, Memory):
+            raise TypeError(f"a memory is needed, not {memory!r}")
         network = b"" if backbone is None else as_path(backbone)
         return cls._of(_contcore.Detector.of_memory(memory._memory, network), None, network)
 
@@ -546,6 +548,9 @@ class Detector:
         device: DeviceName = "auto",
     ) -> Detector:
         """A detector that knows the tasks of both."""
+        for one in a, b:
+            if not isinstance(one, Detector):
+                raise TypeError(f"two detectors are needed, not {one!r}")
         merged = Memory.merge(a.memory, b.memory, capacity, threads=threads, device=device)
         return Detector._of(
             _contcore.Detector.of_memory(merged._memory, a._backbone), None, a._backbone
@@ -788,7 +793,7 @@ class Detector:
 
     def rename_task(self, old: str, new: str) -> None:
         """Calls a task by another name."""
-        self._detector.rename(old, new)
+        self._detector.rename(as_name(old, "task"), as_name(new, "task"))
 
     def close(self) -> None:
         """Lets go of its file and its memory. What was not saved is lost."""

@@ -248,6 +248,9 @@ class Memory:
         device: DeviceName = "auto",
     ) -> Memory:
         """Both memories' tasks in one; its capacity is the larger of theirs unless given."""
+        for one in a, b:
+            if not isinstance(one, Memory):
+                raise TypeError(f"two memories are needed, not {one!r}")
         room = max(a.capacity, b.capacity) if capacity is None else whole(capacity, "capacity", 1)
         return Memory._of(
             _contcore.Memory.merge(a._memory, b._memory, room, where(threads, device))
@@ -270,11 +273,11 @@ class Memory:
 
     def rename_task(self, old: str, new: str) -> None:
         """Calls a task by another name."""
-        self._memory.rename_task(old, new)
+        self._memory.rename_task(as_name(old, "task"), as_name(new, "task"))
 
     def without_task(self, task: str) -> Memory:
         """The memory without a task (not by the paper's rule)."""
-        return Memory._of(self._memory.without_task(task))
+        return Memory._of(self._memory.without_task(as_name(task, "task")))
 
     def copy(self) -> Memory:
         """The same memory again, to be changed apart from this one."""

@@ -217,8 +217,8 @@ Geometry Geometry::parse(const GeometryText& given, const Geometry& usual) {
   const std::string crop = text(given.crop, "none");
   geometry.crop = crop == "none" ? 0 : parse_side(crop, crop, "crop", "such as 224 or none");
   geometry.tile = parse_side(tile, tile, "tile", "such as 384 or none");
-  geometry.overlap =
-      given.overlap.empty() ? (tiled ? usual.overlap : kTileOverlap) : parse_overlap(given.overlap);
+  const std::size_t usually = tiled ? usual.overlap : std::min(kTileOverlap, geometry.tile / 2);
+  geometry.overlap = given.overlap.empty() ? usually : parse_overlap(given.overlap);
   check(geometry);
   return geometry;
 }

@@ -224,6 +224,17 @@ void expect_refusal(Error::Kind kind, const std::vector<std::string>& words,
   }
 }
 
+TEST(Tiling, OverlapByHalfATileAtMost) {
+  const auto overlap = [](const std::string& tile, const std::string& given) {
+    return Geometry::parse({"", "", tile, given}, Geometry{}).overlap;
+  };
+  EXPECT_EQ(overlap("384", ""), 128U);
+  EXPECT_EQ(overlap("256", ""), 128U);
+  EXPECT_EQ(overlap("96", ""), 48U);
+  EXPECT_EQ(overlap("96", "32"), 32U);
+  EXPECT_THROW(overlap("96", "64"), Error);
+}
+
 TEST(Tiling, RefusesTilesOffTheNetworksSteps) {
   const auto making = [](const char* tile, const char* overlap) {
     return [=] { tiled(tile, overlap, Precision::kFloat); };
