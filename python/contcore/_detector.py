@@ -702,8 +702,9 @@ class Detector:
         if isinstance(images, Iterator):
             if progress:
                 raise UsageError("progress: how many images an iterator has is not known; list them")
-            taken = iter(lambda: list(itertools.islice(images, at_a_time)), [])
-            return self._inspect_pieces((_files_of(piece) for piece in taken), how, 0, None)
+            flat = (one for given in images for one in _files_of([given]))
+            taken = iter(lambda: list(itertools.islice(flat, at_a_time)), [])
+            return self._inspect_pieces(taken, how, 0, None)
         listed = _files_of(_listed(images))
         pieces = (listed[i : i + at_a_time] for i in range(0, len(listed), at_a_time))
         return self._inspect_pieces(pieces, how, len(listed), progress)
@@ -877,6 +878,8 @@ def _region(region: Any) -> str:
         return _contcore.read_region(as_path(region))
     mask = np.asarray(region)
     labels = mask.ndim == 2 and mask.dtype.kind in "biu"  # whatever numbers they are
+    if hasattr(region, "getexif"):  # of a palette they are not
+        labels = labels and region.mode.startswith("I")
     inside = mask != 0 if labels else as_image(region, "region").any(axis=2)
     flat = inside.ravel()
     ends = [*(np.flatnonzero(flat[1:] != flat[:-1]) + 1).tolist(), flat.size]

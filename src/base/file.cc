@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 
 #include "base/file_system.h"
@@ -214,7 +215,11 @@ FileIdentity::FileIdentity(const std::string& path) {
 std::string birth_of_file(const std::string& path) {
   struct statx info {};
   if (::statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_BTIME, &info) != 0) return "";
-  return fmt::format("{}-{}.{}", info.stx_ino, info.stx_btime.tv_sec, info.stx_btime.tv_nsec);
+  std::ifstream of_machine("/etc/machine-id");
+  std::string machine;
+  of_machine >> machine;
+  return fmt::format("{}-{}.{}-{}", info.stx_ino, info.stx_btime.tv_sec, info.stx_btime.tv_nsec,
+                     machine.substr(0, 64));
 }
 
 bool is_still_at(int fd, const std::string& path) {

@@ -92,8 +92,9 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
-/// What stays with a file while it is written to and renamed, and no copy of it has: its inode and
-/// when it was made, as text. Empty where there is no file.
+/// What stays with a file while it is written to and renamed, and no copy of it has: its inode,
+/// when it was made, and the machine's id, for the disk may be a copy. Empty where there is no
+/// file.
 std::string birth_of_file(const std::string& path);
 
 /// Gives an open file the mode of the file at `path`, and its owner where that may be given.

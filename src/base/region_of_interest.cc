@@ -73,7 +73,12 @@ void check_polygons(const RegionOfInterest& region) {
                     "mask",
                     RegionOfInterest::kMostPoints, points));
   }
-  if (crossings_of(region) > kMostCrossings) {
+}
+
+// In an image of that height.
+void check_crossings(const RegionOfInterest& region, std::size_t height) {
+  const double scale = static_cast<double>(height) / static_cast<double>(region.height);
+  if (crossings_of(region) * scale > kMostCrossings) {
     refuse("the sides of the region go up and down too often; draw it simpler, or give a mask");
   }
 }
@@ -257,6 +262,7 @@ std::string region_text(const RegionOfInterest& region) {
 
 RegionRows region_rows(const RegionOfInterest& region, std::size_t width, std::size_t height) {
   check_form(region);
+  check_crossings(region, height);
   return region.counts.empty() ? rows_of_polygons(region, width, height)
                                : rows_of_mask(region, width, height);
 }

@@ -24,16 +24,20 @@ constexpr std::size_t kKeyDigits = 32;
 constexpr std::chrono::hours kLongAgo{24};
 constexpr char kHalfWritten[] = ".part-";
 
-// Open to be locked: NFS gives nobody a lock to write who may only read.
+// Open to be locked: NFS gives nobody a lock to write who may only read. Elsewhere another user's
+// file can be locked all the same.
 File open_to_lock(const std::string& path) {
-  return File(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  constexpr int kHow = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  const int fd = ::open(path.c_str(), O_RDWR | kHow);
+  const bool foreign = fd < 0 && (errno == EACCES || errno == EROFS);
+  return File(foreign ? ::open(path.c_str(), O_RDONLY | kHow) : fd);
 }
 
 // Our lock keeps away a writer that has made the file but not locked it yet: it will find the file
 // gone, and make another.
 void remove_unlocked(const std::string& path) {
-  const File file = open_to_lock(path);
-  if (file.is_open() && ::flock(file.fd(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+  const File file = lock_unused(path);
+  if (file.is_open()) ::unlink(path.c_str());
 }
 
 bool is_old(const fs::directory_entry& entry) {

@@ -49,6 +49,13 @@ std::size_t parse_percent(const std::string& text) {
   return percent;
 }
 
+// At most half of it, in the steps that networks take.
+std::size_t usual_overlap(std::size_t tile) {
+  constexpr std::size_t kStep = 32;
+  const std::size_t half = std::min(kTileOverlap, tile / 2);
+  return half < kStep ? half : half / kStep * kStep;
+}
+
 std::size_t parse_overlap(const std::string& text) {
   std::size_t overlap = 0;
   const char* const end = text.data() + text.size();
@@ -217,7 +224,7 @@ Geometry Geometry::parse(const GeometryText& given, const Geometry& usual) {
   const std::string crop = text(given.crop, "none");
   geometry.crop = crop == "none" ? 0 : parse_side(crop, crop, "crop", "such as 224 or none");
   geometry.tile = parse_side(tile, tile, "tile", "such as 384 or none");
-  const std::size_t usually = tiled ? usual.overlap : std::min(kTileOverlap, geometry.tile / 2);
+  const std::size_t usually = tiled ? usual.overlap : usual_overlap(geometry.tile);
   geometry.overlap = given.overlap.empty() ? usually : parse_overlap(given.overlap);
   check(geometry);
   return geometry;

@@ -96,11 +96,11 @@ Api::Api(const ServiceOptions& options, LiveMemory& live, Store& store, Outputs&
   }
   inspectors_ = std::make_unique<Executor>(how);
   how.threads = 1;
+  how.crew = 1;
   // One that is silent keeps nobody waiting but those who ask for its frames.
   for (const std::string& station : cameras.stations_that_ask()) {
     shots_[station] = std::make_unique<Executor>(how);
   }
-  how.crew = 1;
   how.device = {};
   how.most = kQueryQueue;
   query_ = std::make_unique<Executor>(how);

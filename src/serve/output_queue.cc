@@ -71,7 +71,10 @@ std::vector<Delivery> OutputQueue::take(std::size_t n) {
   }
   if (!taken.empty()) return taken;
   const std::lock_guard lock(mutex_);
-  if (!unkept_.empty()) {
+  // Where others came or went meanwhile, rows may come before those that are left.
+  if (!unkept_.empty() && unkept_.front().after > up_to) {
+    wake_.call();
+  } else if (!unkept_.empty() && up_to != kAllRows) {
     taken.push_back(std::move(unkept_.front().delivery));
     unkept_.pop_front();
     ++unkept_taken_;

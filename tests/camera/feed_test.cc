@@ -238,6 +238,7 @@ TEST_F(CameraFeedTest, OneThatRunsFreeAndIsSilentIsOpenedAgain) {
   seldom->start(keep());
   auto patient = feed("Line1", limits);
   patient->start(keep());
+  ASSERT_TRUE(soon([&] { return patient->state().opened > 0 && seldom->state().opened > 0; }));
   std::this_thread::sleep_for(milliseconds(200));
   EXPECT_EQ(patient->state().opened, 1U);
   EXPECT_EQ(seldom->state().opened, 1U);

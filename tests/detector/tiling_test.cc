@@ -230,7 +230,8 @@ TEST(Tiling, OverlapByHalfATileAtMost) {
   };
   EXPECT_EQ(overlap("384", ""), 128U);
   EXPECT_EQ(overlap("256", ""), 128U);
-  EXPECT_EQ(overlap("96", ""), 48U);
+  EXPECT_EQ(overlap("240", ""), 96U);
+  EXPECT_EQ(overlap("96", ""), 32U);
   EXPECT_EQ(overlap("96", "32"), 32U);
   EXPECT_THROW(overlap("96", "64"), Error);
 }

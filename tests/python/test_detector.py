@@ -108,6 +108,8 @@ def test_masks_of_any_whole_numbers():
     inside[10:50, 10:30] = True
     maps = [inside, np.where(inside, 300, 0), np.where(inside, 1, 0).astype(np.uint16), inside.astype(">u2")]
     maps.append(Image.fromarray(inside.astype(np.uint16)))
+    maps.append(Image.fromarray(np.where(inside, 0, 1).astype(np.uint8), "P"))
+    maps[-1].putpalette([255, 255, 255, 0, 0, 0])
     found = []
     for one in maps:
         detector = contcore.Detector(**HOW)
@@ -370,6 +372,8 @@ def test_an_iterator_is_taken_a_few_at_a_time(detector, folder):
     files = sorted((folder / "good").iterdir())
     found = list(detector.inspect_all((path for path in files), threads=1))
     assert [one.file for one in found] == list(map(str, files))
+    of_folder = detector.inspect_all(iter([folder / "good"]), threads=1)
+    assert [one.file for one in of_folder] == list(map(str, files))
     with pytest.raises(contcore.UsageError, match="progress"):
         detector.inspect_all(iter(files), progress=True)
 

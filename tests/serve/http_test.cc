@@ -881,7 +881,6 @@ TEST_F(HttpTest, StreamsAreBrokenOffWhenItEnds) {
   const auto begin = std::chrono::steady_clock::now();
   server_->drain(60);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
-  EXPECT_TRUE(stalled->is_closed());
   feeding.join();
 }
 
