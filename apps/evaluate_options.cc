@@ -55,7 +55,9 @@ void DataOptions::add_to(CLI::App& command) {
   command
       .add_option(
           "--overlap", overlap,
-          fmt::format("Pixels that neighbouring tiles have in common (default: {})", kTileOverlap))
+          fmt::format(
+              "Pixels that neighbouring tiles have in common (default: {}, at most half a tile)",
+              kTileOverlap))
       ->type_name("N");
   command.add_option("--precision", precision, "Network and patch vectors in 8bit or float")
       ->capture_default_str()

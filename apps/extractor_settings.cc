@@ -49,7 +49,8 @@ void ExtractorSettings::add_to(CLI::App& command, const std::string& of, const s
       ->type_name("N|none");
   command
       .add_option("--overlap", overlap,
-                  means(fmt::format("pixels that neighbouring tiles have in common (default: {})",
+                  means(fmt::format("pixels that neighbouring tiles have in common (default: {}, "
+                                    "at most half a tile)",
                                     kTileOverlap)))
       ->type_name("N");
 }

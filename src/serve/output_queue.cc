@@ -93,7 +93,6 @@ void OutputQueue::dropped(const Delivery& delivery, const std::string& why) {
 // What the store does not take now it is told with the next.
 void OutputQueue::settle(const Delivery& delivery, bool arrived) {
   const std::lock_guard counting(counting_);
-  OutputReport report;
   {
     const std::lock_guard lock(mutex_);
     report_.last = std::max(report_.last, delivery.id);
