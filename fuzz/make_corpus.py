@@ -449,5 +449,25 @@ def onnx():
     save("onnx", "layer_norm", model(norm, [tensor("two", (), [2.0]), tensor("e", (), [1e-5])], ["y"]))
 
 
-for make in [multipart, http_head, tokens, schedule, journal, memory, npy, image, onnx]:
+def region():
+    sides = b"\x3f\x2f"
+    box = [[0.5, 1], [60, 2.25], [40, 47]]
+    for name, polygons in {"box": [box], "crossing": [[[0, 0], [64, 48], [64, 0], [0, 48]]], "two": [box, box[::-1]],
+                           "beyond": [[[-1e6, -9], [1e6, 20], [30, 1e7]]]}.items():  # fmt: skip
+        save("region", name, sides + json.dumps({"width": 64, "height": 48, "polygons": polygons}).encode())
+    save("region", "mask", b"\x0f\x05" + json.dumps({"width": 4, "height": 3, "counts": [1, 2, 3, 6]}).encode())
+    save("region", "whole", sides + json.dumps({"width": 4, "height": 3, "counts": [0, 12]}).encode())
+
+
+def frame():
+    formats = {"mono8": 0x01080001, "mono12": 0x01100005, "mono10p": 0x010A0046, "mono12packed": 0x010C0006,
+               "bayer_rg8": 0x01080009, "bayer_bg12p": 0x010C0053, "bgra8": 0x02200017, "yuyv": 0x02100032}  # fmt: skip
+    for name, number in formats.items():
+        width, height, padding = 6, 5, 2 if name == "mono8" else 0
+        bits = (number >> 16 & 0xFF) * width
+        size = (bits * height + 7) // 8 + padding * (height - 1)
+        save("frame", name, struct.pack(">IHHH", number, width, height, padding) + bytes(i * 37 % 256 for i in range(size)))
+
+
+for make in [multipart, http_head, tokens, schedule, region, frame, journal, memory, npy, image, onnx]:
     make()
