@@ -47,7 +47,7 @@ async function beat(anew) {
     const before = state.status;
     await loadStatus();
     anew ||= state.status.uptime_seconds < (before?.uptime_seconds ?? 0);
-    if (anew || before?.tasks !== state.status.tasks) await loadTasks();
+    if (anew || before?.tasks_mark !== state.status.tasks_mark) await loadTasks();
     await loadStations();
   }
   await poll(anew);

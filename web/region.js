@@ -138,7 +138,9 @@ export async function regionOfFile(file) {
 }
 
 const isCorner = (corner) => Array.isArray(corner) && corner.length === 2 && corner.every(Number.isFinite);
-const isSide = (side) => Number.isInteger(side) && side > 0;
+const LONGEST_SIDE = 65535;
+const MOST_PIXELS = 100 * 2 ** 20;  // as the service has it
+const isSide = (side) => Number.isInteger(side) && side > 0 && side <= LONGEST_SIDE;
 
 function ofText(text) {
   let found;
@@ -146,7 +148,7 @@ function ofText(text) {
   const { width, height, polygons, counts } = found ?? {};
   const drawn = Array.isArray(polygons) && polygons.length > 0 && polygons.every((one) => Array.isArray(one) && one.every(isCorner));
   const masked = Array.isArray(counts) && counts.every((n) => Number.isInteger(n) && n >= 0);
-  if (!isSide(width) || !isSide(height) || drawn === masked) throw new Error("It is no region: {\"width\": 640, \"height\": 480, \"polygons\": [[[x, y], [x, y], [x, y]]]}.");
+  if (!isSide(width) || !isSide(height) || width * height > MOST_PIXELS || drawn === masked) throw new Error("It is no region: {\"width\": 640, \"height\": 480, \"polygons\": [[[x, y], [x, y], [x, y]]]}.");
   if (masked && counts.reduce((sum, n) => sum + n, 0) !== width * height) throw new Error("Its counts are of another number of pixels than width × height.");
   return drawn ? { width, height, polygons } : { width, height, counts };
 }

@@ -876,7 +876,11 @@ def _region(region: Any) -> str:
         return json.dumps(region, default=_plain)
     if is_path(region):
         return _contcore.read_region(as_path(region))
+    if np.ma.is_masked(region):
+        raise InputError("region: some values are masked; fill them")
     mask = np.asarray(region)
+    if mask.ndim == 3 and mask.shape[2] == 1:
+        mask = region = mask[:, :, 0]
     labels = mask.ndim == 2 and mask.dtype.kind in "biu"  # whatever numbers they are
     if hasattr(region, "getexif"):  # of a palette they are not
         labels = labels and region.mode.startswith("I")

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/refuse.h"
+#include "base/region_json.h"
 #include "contcore/error.h"
 
 namespace contcore {
@@ -218,21 +218,24 @@ void check_region(const RegionOfInterest& region) {
 }
 
 RegionOfInterest parse_region(const std::string& text) {
+  return region_in(RegionJson::parse(text, nullptr, false));
+}
+
+RegionOfInterest region_in(const RegionJson& json) {
   RegionOfInterest region;
   try {
-    const RegionJson json = RegionJson::parse(text);
     region.width = size_in(json, "width");
     region.height = size_in(json, "height");
     if (json.contains("polygons")) {
       std::size_t points = 0;
-      for (const RegionJson& polygon : json["polygons"].get_ref<const RegionJson::array_t&>()) {
+      for (const RegionJson& polygon : json.at("polygons").get_ref<const RegionJson::array_t&>()) {
         region.polygons.push_back(polygon_in(polygon));
         points += polygon.size();
         if (points > RegionOfInterest::kMostPoints) break;  // which is refused below
       }
     }
     if (json.contains("counts")) {
-      for (const RegionJson& count : json["counts"].get_ref<const RegionJson::array_t&>()) {
+      for (const RegionJson& count : json.at("counts").get_ref<const RegionJson::array_t&>()) {
         const std::uint64_t n = count.get_ref<const RegionJson::number_unsigned_t&>();
         if (n > kMostPixels) refuse(kForm);
         region.counts.push_back(static_cast<std::uint32_t>(n));

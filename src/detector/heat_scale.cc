@@ -12,7 +12,10 @@ constexpr float kHot = 1.6F;
 }  // namespace
 
 float outline_level(Score by, float score, std::optional<float> threshold, float peak) {
-  if (threshold && by == Score::kMap) return *threshold;
+  // At the pixels that a map is shown at its peak may be a little lower, and much lower in a region
+  // that is narrower than a patch.
+  const bool shown = threshold && (score <= *threshold || peak > *threshold);
+  if (by == Score::kMap && shown) return *threshold;
   if (!threshold || !(score > 0)) return std::numeric_limits<float>::infinity();
   return *threshold * (peak / score);
 }

@@ -9,9 +9,9 @@
 namespace contcore {
 
 /// Map value that the threshold comes to where the map's peak is `peak`. By the map's score it is
-/// the threshold. By that of patches, smoothing lowers the peak, and the threshold goes down with
-/// it, so that an image has something outlined exactly when it is rejected. Infinite without a
-/// threshold.
+/// the threshold, unless the peak of a rejected image is not above it. By that of patches,
+/// smoothing lowers the peak. The threshold goes down with it, so that an image has something
+/// outlined exactly when it is rejected. Infinite without a threshold.
 float outline_level(Score by, float score, std::optional<float> threshold, float peak);
 
 /// Where heat begins and is full: at the threshold, so that a good part is shown as it is, and at

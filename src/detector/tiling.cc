@@ -72,7 +72,9 @@ void check_steps(const TileSteps& steps) {
         Error::Kind::kUsage,
         fmt::format("an overlap of {0} is no multiple of the network's step of {1} pixels, so "
                     "patches of neighbouring tiles would not coincide; give an overlap of {2}",
-                    steps.overlap, steps.shift, nearest_multiple(steps.overlap, steps.shift)));
+                    steps.overlap, steps.shift,
+                    std::min(nearest_multiple(steps.overlap, steps.shift),
+                             steps.side / 2 / steps.shift * steps.shift)));
   }
 }
 

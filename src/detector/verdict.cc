@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,36 @@ void check_seen_through(const Memory& memory, std::size_t task, const SharedRegi
                           memory.tasks()[task].name));
 }
 
+// Of the patch that is farthest, as much as lies in the region of interest.
+Region farthest_of(const Patches& patches, std::span<const float> distances, const RegionRows& rows,
+                   float peak) {
+  const auto farthest = std::max_element(distances.begin(), distances.end());
+  const std::size_t place =
+      patches.inside->places[static_cast<std::size_t>(farthest - distances.begin())];
+  // Of the pixels [from, to) the place i of n, as far as the image goes.
+  const auto side = [](double from, double to, std::size_t i, std::size_t n, std::size_t most,
+                       std::size_t& size) {
+    constexpr double kRounding = 1e-6;
+    const double step = (to - from) / static_cast<double>(n);
+    const double first = from + static_cast<double>(i) * step;
+    const auto pixel = [&](double at) {
+      return static_cast<std::size_t>(std::clamp(at, 0.0, static_cast<double>(most)));
+    };
+    const std::size_t begin = pixel(std::floor(first - kRounding));
+    size = pixel(std::ceil(first + step + kRounding)) - begin;
+    return begin;
+  };
+  const NetworkInput& input = patches.input;
+  Region cell;
+  cell.x = side(input.left, input.right, place % patches.grid_width, patches.grid_width,
+                patches.image_width, cell.width);
+  cell.y = side(input.top, input.bottom, place / patches.grid_width, patches.grid_height,
+                patches.image_height, cell.height);
+  cell.area = cell.width * cell.height;
+  cell.score = peak;
+  return clipped(cell, rows);
+}
+
 // Found in the map as the backbone saw it: as many work whatever the image's size is.
 std::vector<Region> regions_of(const Inspection& seen, const Patches& patches,
                                std::span<const float> distances, Score by) {
@@ -53,7 +84,8 @@ std::vector<Region> regions_of(const Inspection& seen, const Patches& patches,
     const Region part = clipped(region, rows);
     if (part.area != 0) seen_ones.push_back(part);
   }
-  return seen_ones.empty() ? regions : seen_ones;
+  if (seen_ones.empty()) seen_ones.push_back(farthest_of(patches, distances, rows, peak));
+  return seen_ones;
 }
 
 // How far what is out of place can have moved the mean patch: as far on average as its patches are

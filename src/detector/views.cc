@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "contcore/error.h"
 #include "contcore/verdict.h"
 
 namespace contcore {
@@ -49,17 +50,24 @@ Patches best_view(const Extractor& extractor, const Image& image,
     if (!region || fits_region(*region, image.width, image.height)) fitting.push_back(region);
   }
   if (fitting.empty()) fitting.push_back(regions.front());  // it says so
-  Patches best = extractor.extract(image, compute, fitting.front());
-  if (fitting.size() == 1) return best;
-  std::optional<Resemblance> nearest = resemblance_of(best);
-  for (std::size_t i = 1; i < fitting.size(); ++i) {
-    Patches view = extractor.extract(image, compute, fitting[i]);
-    const auto seen = resemblance_of(view);
-    if (!seen || (nearest && !is_nearer(*seen, *nearest))) continue;
+  if (fitting.size() == 1) return extractor.extract(image, compute, fitting.front());
+  std::optional<Patches> best;
+  std::optional<Resemblance> nearest;
+  for (const SharedRegion& region : fitting) {
+    std::optional<Patches> view;
+    try {
+      view = extractor.extract(image, compute, region);
+    } catch (const Error& error) {
+      // Of an image of this size nothing may be inside of one, and something of the others.
+      if (error.kind() != Error::Kind::kInput || (!best && region == fitting.back())) throw;
+      continue;
+    }
+    const auto seen = resemblance_of(*view);
+    if (best && (!seen || (nearest && !is_nearer(*seen, *nearest)))) continue;
     best = std::move(view);
     nearest = seen;
   }
-  return best;
+  return std::move(*best);
 }
 
 }  // namespace contcore

@@ -129,11 +129,12 @@ void remove_leftovers(const std::string& folder) {
   }
 }
 
-// What cannot be locked because there are no locks is nobody's.
+// What cannot be locked because there are no locks is nobody's; what NFS does not lock because it
+// is open to be read alone may be somebody's.
 File lock_unused(const std::string& path) {
   File file = open_to_lock(path);
-  const bool taken =
-      file.is_open() && ::flock(file.fd(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  const bool taken = file.is_open() && ::flock(file.fd(), LOCK_EX | LOCK_NB) != 0 &&
+                     (errno == EWOULDBLOCK || errno == EBADF);
   if (taken || !file.is_open() || !is_still_at(file.fd(), path)) return File(-1);
   return file;
 }

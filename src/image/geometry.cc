@@ -51,9 +51,10 @@ std::size_t parse_percent(const std::string& text) {
 
 // At most half of it, in the steps that networks take.
 std::size_t usual_overlap(std::size_t tile) {
-  constexpr std::size_t kStep = 32;
+  std::size_t step = 32;
   const std::size_t half = std::min(kTileOverlap, tile / 2);
-  return half < kStep ? half : half / kStep * kStep;
+  while (step > half) step /= 2;
+  return half / step * step;
 }
 
 std::size_t parse_overlap(const std::string& text) {

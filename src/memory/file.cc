@@ -50,6 +50,7 @@
 #include <optional>
 
 #include "base/refuse.h"
+#include "base/region_json.h"
 #include "base/rows.h"
 #include "base/safetensors.h"
 #include "contcore/error.h"
@@ -116,7 +117,7 @@ SetThreshold read_threshold(const Json& entry) {
 SharedRegion read_task_region(const Json& entry) {
   const auto found = entry.find("region");
   if (found == entry.end()) return nullptr;
-  return std::make_shared<const RegionOfInterest>(parse_region(found->dump()));
+  return std::make_shared<const RegionOfInterest>(region_in(*found));
 }
 
 bool has_regions(const std::vector<TaskRecord>& tasks) {

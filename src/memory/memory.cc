@@ -63,9 +63,36 @@ bool is_known(const std::vector<TaskRecord>& tasks, const std::string& task) {
                      [&](const TaskRecord& record) { return record.name == task; });
 }
 
-void check_room(const std::vector<TaskRecord>& tasks, const std::string& task) {
-  constexpr std::size_t kMostTasks = 10000;  // so that the file's text stays within what is read
-  if (tasks.size() < kMostTasks || is_known(tasks, task)) return;
+// Of a region in a memory's file, at most.
+std::size_t text_bytes(const SharedRegion& region) {
+  constexpr std::size_t kPointBytes = 60;
+  constexpr std::size_t kCountBytes = 10;
+  if (!region) return 0;
+  std::size_t points = 0;
+  for (const RegionOfInterest::Polygon& polygon : region->polygons) points += polygon.size();
+  return points * kPointBytes + region->counts.size() * kCountBytes;
+}
+
+// So that the file's text stays within what is read.
+void check_room(const std::vector<TaskRecord>& tasks, const std::string& task,
+                const SharedRegion& region) {
+  constexpr std::size_t kMostTasks = 10000;
+  constexpr std::size_t kMostRegionBytes = std::size_t{32} << 20;
+  if (is_known(tasks, task)) return;
+  if (region) {
+    std::size_t bytes = text_bytes(region);
+    for (const TaskRecord& record : tasks) bytes += text_bytes(record.region);
+    if (bytes > kMostRegionBytes) {
+      throw Error(Error::Kind::kInput,
+                  fmt::format("task '{}': the memory has no room for another region of interest "
+                              "({} tasks have one); draw polygons instead of masks, or learn it "
+                              "into another memory",
+                              task, std::ranges::count_if(tasks, [](const TaskRecord& record) {
+                                return record.region != nullptr;
+                              })));
+    }
+  }
+  if (tasks.size() < kMostTasks) return;
   throw Error(Error::Kind::kInput,
               fmt::format("task '{}': the memory has {} tasks already, and no room for another; "
                           "learn it into another memory",
@@ -77,7 +104,7 @@ void check_name(const std::vector<TaskRecord>& tasks, const std::string& task) {
   if (is_known(tasks, task)) return;
   const std::string fault = task_name_fault(task);
   if (!fault.empty()) throw Error(Error::Kind::kInput, fault);
-  check_room(tasks, task);
+  check_room(tasks, task, nullptr);
 }
 
 constexpr char kMergeRemedy[] = "learn one of them again as the other was made";
@@ -220,7 +247,7 @@ void Memory::check_region(const std::string& task, const SharedRegion& region) c
   const auto known = find_task(task);
   if (known && same_region(tasks()[*known].region, region)) return;
   if (region) contcore::check_region(*region);  // one that cannot be read again is not learned
-  if (!known) return;
+  if (!known) return check_room(tasks(), task, region);
   throw Error(Error::Kind::kInput,
               fmt::format("task '{}' was learned {}; forget the task and learn it again to change "
                           "that, or learn these images as another task",
@@ -338,7 +365,7 @@ Memory Memory::merge(const Memory& a, const Memory& b, std::size_t capacity, Com
   next.tasks = a.tasks();
   std::vector<std::int32_t> renamed;  // tasks of b
   for (const TaskRecord& record : b.tasks()) {
-    check_room(next.tasks, record.name);
+    check_room(next.tasks, record.name, record.region);
     renamed.push_back(next.add_task(record.name));
     add_record(next.tasks[static_cast<std::size_t>(renamed.back())], record);
   }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/region_json.h"
 #include "base/utf8.h"
 #include "contcore/error.h"
 #include "serve/api_common.h"
@@ -46,7 +47,7 @@ SharedRegion region_of_job(const Json& body, const std::string& task, const Memo
   const auto found = body.find("region");
   if (found == body.end() || found->is_null()) return memory.region_of(task);
   try {
-    const auto region = std::make_shared<const RegionOfInterest>(parse_region(found->dump()));
+    const auto region = std::make_shared<const RegionOfInterest>(region_in(*found));
     memory.check_region(task, region);
     return region;
   } catch (const Error& error) {
@@ -80,9 +81,9 @@ std::vector<std::size_t> without_of(const HttpRequest& request, std::size_t rece
   if (!body["without"].is_array()) throw Refusal{400, "\"without\" is a list of image numbers"};
   for (const Json& number : body["without"]) {
     if (!number.is_number_unsigned() || number.get<std::size_t>() >= received) {
-      throw Refusal{400,
-                    fmt::format("\"without\" has what is no number of one of the {} images: {}",
-                                received, number.dump().substr(0, 40))};
+      const std::string sent = number.is_number() ? ": " + number.dump() : "";
+      throw Refusal{400, fmt::format("\"without\" has what is no number of one of the {} images{}",
+                                     received, sent)};
     }
     without.push_back(number.get<std::size_t>());
   }

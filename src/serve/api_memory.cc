@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
+#include "base/crc32c.h"
 #include "base/peak_memory.h"
 #include "contcore/error.h"
 #include "serve/api_common.h"
@@ -33,6 +35,25 @@ Json as_json(const std::optional<Threshold>& threshold) {
           {"false_alarms", threshold->by_hand ? Json(nullptr) : Json(threshold->false_alarms)},
           {"images", threshold->images},
           {"manual", threshold->by_hand}};
+}
+
+// Another one where a task is new, gone, or has another name or region.
+std::string mark_of(const std::vector<TaskRecord>& tasks) {
+  std::uint32_t mark = 0;
+  const auto add = [&](const auto& values) {
+    const std::size_t n = values.size();
+    const std::uint8_t* const bytes = reinterpret_cast<const std::uint8_t*>(values.data());
+    mark = crc32c(mark, {reinterpret_cast<const std::uint8_t*>(&n), sizeof n});
+    mark = crc32c(mark, {bytes, n * sizeof values[0]});
+  };
+  for (const TaskRecord& task : tasks) {
+    add(task.name);
+    if (!task.region) continue;
+    add(std::array{task.region->width, task.region->height});
+    add(task.region->counts);
+    for (const RegionOfInterest::Polygon& polygon : task.region->polygons) add(polygon);
+  }
+  return fmt::format("{:08x}", mark);
 }
 
 std::size_t index_of(const Memory& memory, const std::string& name) {
@@ -164,6 +185,7 @@ HttpResponse Api::status(const HttpRequest& request, const Params& /*params*/,
               {"certificate", memory->size() == 0 ? Json(nullptr) : finite(memory->certificate())},
               {"backbone", backbone_text(memory->source)}}},
             {"tasks", memory->tasks().size()},
+            {"tasks_mark", mark_of(memory->tasks())},
             {"device",
              {{"name", device().text()},
               {"gpu", device().is_cpu() || !gpu_ ? "" : gpu_->name},

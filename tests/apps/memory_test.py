@@ -875,6 +875,7 @@ class MemoryTest(unittest.TestCase):
         self.fail_with(2, ["step of 16", "give an overlap of 48"], *new, "--tile", 96, "--overlap", 44)
         self.fail_with(2, ["at most 48"], *new, "--tile", 96, "--overlap", 96)
         self.fail_with(2, ["at most 32"], *new, "--tile", 64, "--overlap", 48)
+        self.fail_with(2, ["give an overlap of 16"], *new, "--tile", 48, "--overlap", 24)
         self.fail_with(2, ["such as 384"], *new, "--tile", 5000)
         self.fail_with(2, ["give a tile"], *new, "--overlap", 32)
         self.fail_with(2, ["such as 50%"], *new, "--tile", 64, "--overlap", 16, "--resize", 64)

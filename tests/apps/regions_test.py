@@ -1,7 +1,9 @@
 """Regions of interest, by command and service.  Usage: regions_test.py PATH_TO_CONTCORE"""
 
+import hashlib
 import json
 import os
+import struct
 import sys
 
 import numpy
@@ -123,8 +125,52 @@ class RegionsCommandTest(Regions):
         self.fails(3, "none.json", "learn", self.path("line.ccm"), good, "--task", "part", "--region",
                    self.path("none.json"), *SMALL)  # fmt: skip
         self.assertFalse(os.path.exists(self.path("line.ccm")))
+        # The same in a memory's file, with the right checksum.
+        self.run_well("learn", self.path("line.ccm"), good, "--task", "part", "--region", self.write("region.json", DRAWN), *SMALL)
+        deep = "[" * 1000000 + "]" * 1000000
+        self.with_region(self.path("line.ccm"), self.path("deep.ccm"), deep)
+        self.fails(4, "deep.ccm", "info", self.path("deep.ccm"))
+        os.remove(self.path("line.ccm"))
         wide = self.write("wide.json", {**DRAWN, "width": 128})
         self.fails(3, "same shape", "learn", self.path("line.ccm"), good, "--task", "part", "--region", wide, *SMALL)
+
+
+    def with_region(self, source, target, region):
+        """A copy of a memory with another region, and the right checksum."""
+        with open(source, "rb") as file:
+            whole = file.read()
+        length = struct.unpack("<Q", whole[:8])[0]
+        header = json.loads(whole[8 : 8 + length])
+        tasks = json.loads(header["__metadata__"]["tasks"])
+        tasks[0]["region"] = "HERE"
+        header["__metadata__"]["tasks"] = json.dumps(tasks).replace('"HERE"', region)
+        header["__metadata__"]["sha256"] = "0" * 64
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+        text += b" " * (-len(text) % 8)
+        content_ = struct.pack("<Q", len(text)) + text + whole[8 + length :]
+        digest = hashlib.sha256(content_).hexdigest().encode()
+        with open(target, "wb") as file:
+            file.write(content_.replace(b'"sha256":"' + b"0" * 64, b'"sha256":"' + digest, 1))
+
+    def test_a_region_in_a_file_is_read_again(self):
+        good = self.scenes("good", 1, count=3)
+        self.run_well("learn", self.path("line.ccm"), good, "--task", "part", "--region", self.write("region.json", DRAWN), *SMALL)
+        self.with_region(self.path("line.ccm"), self.path("same.ccm"), json.dumps(DRAWN))
+        said = json.loads(self.run_well("info", self.path("same.ccm"), "--json").stdout)
+        self.assertEqual(said["tasks"][0]["region"], DRAWN)
+
+    def test_an_image_too_small_for_a_region_is_seen_without(self):
+        good = self.scenes("good", 1, count=12)
+        dot = {**DRAWN, "polygons": [[[30, 30], [31, 30], [31, 31], [30, 31]]]}
+        for tasks in (["dot", "whole"], ["whole", "dot"]):
+            memory = self.path(tasks[0] + ".ccm")
+            for task in tasks:
+                how = ["--region", self.write("dot.json", dot)] if task == "dot" else []
+                self.run_well("learn", memory, good, "--task", task, *how, *SMALL)
+            small = self.write("small.png", png(part(0, 1, 1)[::2, ::2]))
+            said = json.loads(self.run_well("inspect", memory, small, "--json").stdout)
+            self.assertEqual(said["task"], "whole")
+            self.assertEqual(self.run_command("inspect", memory, small, "--task", "dot").returncode, 3)
 
 
 class RegionsServiceTest(Regions):
@@ -189,6 +235,14 @@ class RegionsServiceTest(Regions):
                        {**DRAWN, "polygons": [[[100, 100], [200, 100], [100, 200]]]},
                        {**DRAWN, "width": 1e300}, {**DRAWN, "polygons": [[[i, 3] for i in range(2000)]]}]:  # fmt: skip
             self.assertEqual(service.ask("POST", "/v1/jobs", {"task": "part", "region": region}).status, 400)
+        nested = b"[" * 500000 + b"]" * 500000
+        deep = service.ask("POST", "/v1/jobs", b'{"task":"part","region":' + nested + b"}")
+        self.assertEqual(deep.status, 400)
+        one = service.good("POST", "/v1/jobs", {"task": "part"})["id"]
+        service.good("POST", "/v1/jobs/%s/images" % one, png(part(0, 1, 1)))
+        without = b'{"without":[' + b"[" * 120000 + b"]" * 120000 + b"]}"
+        self.assertEqual(service.ask("POST", "/v1/jobs/%s/start" % one, without).status, 400)
+        self.assertEqual(service.ask("DELETE", "/v1/jobs/%s" % one).status, 200)
         refused = service.ask("POST", "/v1/jobs", {"task": "p0", "region": DRAWN})
         self.assertEqual(refused.status, 400)
         self.assertIn("without a region", refused.json()["detail"])

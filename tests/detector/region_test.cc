@@ -457,25 +457,37 @@ TEST(RegionOfAVerdict, EndsWhereNothingIsLookedAt) {
   EXPECT_EQ(clipped({0, 9, 9, 9, 81, 7}, inside).area, 0U);
 }
 
-// A strip that is lower than a patch.
-TEST_F(RegionTest, VerdictsPointAtNothingOutside) {
-  const SharedRegion region = of_polygons(256, {{{20, 100}, {230, 100}, {230, 106}, {20, 106}}});
-  Detector detector = open("line.ccm");
-  detector.learn(pieces("gear", region, 0, 24), task("gear", region), compute_);
+// In strips that are lower than a patch, wherever they lie in the grid.
+TEST_F(RegionTest, VerdictsPointAtSomethingInside) {
   InspectOptions options;
   options.task = "gear";
   options.false_alarms = 0.9;  // what is found is not the question
-  std::size_t shown = 0;
-  for (std::size_t left = 30; left < 150; left += 20) {
-    const Image bad = with_blot(make_product("gear", 50, "", 1).image, left, 80);
-    for (const Region& one : detector.inspect(bad, options, compute_).regions) {
-      EXPECT_GE(one.y, 100U);
-      EXPECT_LE(one.y + one.height, 106U);
-      EXPECT_LE(one.area, one.width * one.height);
-      ++shown;
+  for (const auto& [top, bottom] :
+       {std::pair<std::size_t, std::size_t>{100, 106}, {103, 110}, {105, 107}, {107, 112}}) {
+    const auto y = static_cast<double>(top), end = static_cast<double>(bottom);
+    const SharedRegion region = of_polygons(256, {{{20, y}, {230, y}, {230, end}, {20, end}}});
+    Detector detector = open("line" + std::to_string(top) + ".ccm");
+    detector.learn(pieces("gear", region, top, 24), task("gear", region), compute_);
+    std::size_t shown = 0;
+    for (std::size_t left = 30; left < 150; left += 20) {
+      const Image bad = with_blot(make_product("gear", 50, "", 1).image, left, 80);
+      const Inspection seen = detector.inspect(bad, options, compute_);
+      const bool is_far = seen.score > seen.threshold->score;
+      const float peak = *std::max_element(seen.map.values.begin(), seen.map.values.end());
+      EXPECT_EQ(is_far, peak > seen.level) << top << " " << left;
+      EXPECT_EQ(is_far, !seen.regions.empty()) << top << " " << left;
+      for (const Region& one : seen.regions) {
+        EXPECT_GE(one.y, top);
+        EXPECT_LE(one.y + one.height, bottom);
+        EXPECT_GE(one.x, 20U);
+        EXPECT_LE(one.x + one.width, 230U);
+        EXPECT_GT(one.area, 0U);
+        EXPECT_LE(one.area, one.width * one.height);
+        ++shown;
+      }
     }
+    EXPECT_GT(shown, 3U) << top;
   }
-  EXPECT_GT(shown, 3U);
 }
 
 TEST_F(RegionTest, TheMapGoesOnBeyondTheEdge) {

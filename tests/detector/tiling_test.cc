@@ -232,6 +232,7 @@ TEST(Tiling, OverlapByHalfATileAtMost) {
   EXPECT_EQ(overlap("256", ""), 128U);
   EXPECT_EQ(overlap("240", ""), 96U);
   EXPECT_EQ(overlap("96", ""), 32U);
+  EXPECT_EQ(overlap("48", ""), 16U);
   EXPECT_EQ(overlap("96", "32"), 32U);
   EXPECT_THROW(overlap("96", "64"), Error);
 }

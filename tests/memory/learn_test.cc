@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -526,6 +527,40 @@ TEST_F(MemoryLearn, RecordsWhatItLearned) {
   EXPECT_EQ(memory.capacity(), 30u);
   EXPECT_EQ(memory.dimension(), 6u);
   EXPECT_EQ(memory.consolidation().q, 0.75);
+}
+
+// A memory whose text no reader would take is not made: learned or merged, with what is refused as
+// it was.
+TEST_F(MemoryLearn, HasRoomForSoManyRegions) {
+  constexpr std::size_t kSide = 256;
+  Compute compute(1);
+  const auto mask = [&](std::size_t first) {  // as ragged as can be
+    auto region = std::make_shared<RegionOfInterest>();
+    region->width = region->height = kSide;
+    region->counts.assign(RegionOfInterest::kMostCounts, 2);
+    region->counts.front() = 1;
+    region->counts.back() = 3;
+    std::swap(region->counts[first], region->counts[first + 1]);
+    return SharedRegion(region);
+  };
+  const Vectors features(4, 2);
+  const auto fill = [&](Memory& memory, const std::string& name, std::size_t tasks) {
+    for (std::size_t t = 0; t < tasks; ++t) {
+      LearnHow how = how_to(name + std::to_string(t), 1);
+      how.region = mask(t);
+      memory.learn(features.view(), how, compute);
+    }
+  };
+  Memory a(2, 1000), b(2, 1000);
+  fill(a, "a", 60);
+  fill(b, "b", 60);
+  expect_error(Error::Kind::kInput, [&] { Memory::merge(a, b, 1000, compute); });
+  expect_error(Error::Kind::kInput, [&] { fill(a, "more", 60); });
+  const std::size_t tasks = a.tasks().size();
+  EXPECT_GT(tasks, 100U);
+  a.save(path("many.ccm"));
+  EXPECT_EQ(Memory::open(path("many.ccm")).tasks().size(), tasks);
+  a.learn(features.view(), how_to("without", 1), compute);
 }
 
 }  // namespace

@@ -107,6 +107,7 @@ def test_masks_of_any_whole_numbers():
     inside = np.zeros((64, 64), bool)
     inside[10:50, 10:30] = True
     maps = [inside, np.where(inside, 300, 0), np.where(inside, 1, 0).astype(np.uint16), inside.astype(">u2")]
+    maps += [one[:, :, None] for one in maps]
     maps.append(Image.fromarray(inside.astype(np.uint16)))
     maps.append(Image.fromarray(np.where(inside, 0, 1).astype(np.uint8), "P"))
     maps[-1].putpalette([255, 255, 255, 0, 0, 0])
@@ -125,6 +126,7 @@ def test_masks_of_any_whole_numbers():
         (np.ones((64, 64), bool), contcore.InputError, "whole image"),
         (np.ones((0, 0), bool), contcore.InputError, "region"),
         (np.full((64, 64), 0.5), TypeError, "uint8"),
+        (np.ma.array(np.ones((64, 64), np.uint8), mask=np.eye(64)), contcore.InputError, "masked"),
         (np.tri(64, 32, dtype=bool), contcore.InputError, "same shape"),
         ({**REGION, "polygons": [[[np.nan, 1], [9, 9], [9, 1]]]}, contcore.InputError, "a region is"),
         ({**REGION, "polygons": object()}, TypeError, "region"),

@@ -8,7 +8,7 @@ import { files, LONG, scene, SHOTS, TASK, violations } from "./harness.mjs";
 const SQUARE = [[12, 12], [52, 12], [52, 52], [12, 52]];
 const WIDTHS = [[390, 844], [768, 1024], [1366, 768]];
 
-export default () => scene("region", {}, async ({ test, page, get, text, waitText, open, expected, camera, largePicture }) => {
+export default () => scene("region", {}, async ({ test, page, ask, get, text, waitText, open, expected, camera, largePicture }) => {
   const stage = page.locator("#drawing-stage");
   const taskOf = async (name) => (await get("v1/tasks")).tasks.find((task) => task.name === name);
 
@@ -138,7 +138,12 @@ export default () => scene("region", {}, async ({ test, page, get, text, waitTex
     assert.match(await text("#now .facts"), /Looked at\s+39 % of it/);
     if (SHOTS) await page.screenshot({ path: join(SHOTS, "live-region.png") });
     await camera(files("more_good")[0], { task: TASK });
-    await page.waitForFunction(() => !document.querySelector("#now .outside .dark"), null, { timeout: 10_000 });
+    await page.waitForFunction(() => !document.querySelector("#now .outside .dark"), null, { timeout: LONG });
+    // Another client renames the task.
+    assert.equal((await ask("PUT", "v1/tasks/placed", { name: "moved" })).status, 200);
+    await camera(files("placed")[0], { task: "moved" });
+    await page.waitForFunction(() => document.querySelector("#now .outside .dark"), null, { timeout: LONG });
+    assert.equal((await ask("PUT", "v1/tasks/moved", { name: "placed" })).status, 200);
   });
 
   await test("a task that has a region shows it, and keeps it", async () => {
