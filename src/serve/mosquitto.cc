@@ -32,7 +32,7 @@ Mosquitto load_mosquitto() {
   find(mosquitto.will_set, "mosquitto_will_set");
   find(mosquitto.username_pw_set, "mosquitto_username_pw_set");
   find(mosquitto.tls_opts_set, "mosquitto_tls_opts_set");
-  find(mosquitto.connect_async, "mosquitto_connect_async");
+  find(mosquitto.connect_bind_async, "mosquitto_connect_bind_async");
   find(mosquitto.disconnect, "mosquitto_disconnect");
   find(mosquitto.publish, "mosquitto_publish");
   find(mosquitto.loop_read, "mosquitto_loop_read");

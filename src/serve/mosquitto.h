@@ -14,7 +14,7 @@ struct Mosquitto {
   decltype(&mosquitto_will_set) will_set;
   decltype(&mosquitto_username_pw_set) username_pw_set;
   decltype(&mosquitto_tls_opts_set) tls_opts_set;
-  decltype(&mosquitto_connect_async) connect_async;
+  decltype(&mosquitto_connect_bind_async) connect_bind_async;
   decltype(&mosquitto_disconnect) disconnect;
   decltype(&mosquitto_publish) publish;
   decltype(&mosquitto_loop_read) loop_read;

@@ -1,6 +1,8 @@
 #include "serve/mqtt.h"
 
 #include <fmt/format.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -31,10 +33,15 @@ constexpr std::chrono::seconds kAcknowledgeLimit{30};
 constexpr std::chrono::milliseconds kFirstMqttPause{250};
 constexpr std::chrono::milliseconds kLongestMqttPause{30000};
 constexpr int kVerifyPeer = 1;  // SSL_VERIFY_PEER
+// What a broker has to say to who subscribes to nothing.
+constexpr std::uint64_t kMostReceived = 64 << 10;
+constexpr std::uint64_t kReceivedOfEach = 1 << 10;  // that was published
+constexpr std::uint64_t kReceivedEachSecond = 16;
 
 constexpr int kUnacceptableVersion = 1;    // what a broker says in 3.1.1
 constexpr int kUnsupportedVersion = 0x84;  // and in 5
-constexpr int kFirstFailure = 0x80;        // of the reasons in 5
+constexpr int kRetainsNothing = 0x9a;
+constexpr int kFirstFailure = 0x80;  // of the reasons in 5
 // Reasons that have to do with the broker's state, and not with what was published.
 constexpr std::array kPassing = {0x80, 0x83, 0x97};
 
@@ -54,7 +61,7 @@ bool is_about_the_message(int result) {
 class Mqtt::Link {
  public:
   Link(const OutputAddress& address, const std::string& password, const std::string& id,
-       const std::string& status, bool old_version)
+       const std::string& status, bool old_version, bool retains)
       : client_(libmosquitto().make(id.c_str(), true, this)) {
     if (client_ == nullptr) throw std::bad_alloc();
     const Mosquitto& lib = libmosquitto();
@@ -62,14 +69,16 @@ class Mqtt::Link {
                    old_version ? MQTT_PROTOCOL_V311 : MQTT_PROTOCOL_V5);
     lib.int_option(client_, MOSQ_OPT_TCP_NODELAY, 1);
     constexpr std::string_view kOffline = "offline";
-    lib.will_set(client_, status.c_str(), kOffline.size(), kOffline.data(), kQos, true);
+    lib.will_set(client_, status.c_str(), kOffline.size(), kOffline.data(), kQos, retains);
     if (!address.user.empty()) {
       lib.username_pw_set(client_, address.user.c_str(),
                           password.empty() ? nullptr : password.c_str());
     }
-    if (address.tls) {
-      lib.int_option(client_, MOSQ_OPT_TLS_USE_OS_CERTS, 1);
-      lib.tls_opts_set(client_, kVerifyPeer, nullptr, nullptr);
+    if (address.tls &&
+        (lib.int_option(client_, MOSQ_OPT_TLS_USE_OS_CERTS, 1) != MOSQ_ERR_SUCCESS ||
+         lib.tls_opts_set(client_, kVerifyPeer, nullptr, nullptr) != MOSQ_ERR_SUCCESS)) {
+      libmosquitto().destroy(client_);
+      throw Error(Error::Kind::kInput, "libmosquitto cannot encrypt; a newer one can (2.0)");
     }
     lib.connect_v5_callback_set(
         client_, [](mosquitto*, void* link, int code, int, const mosquitto_property*) {
@@ -125,6 +134,19 @@ class Mqtt::Link {
     return result == MOSQ_ERR_SUCCESS ? lib.loop_misc(client_) : result;
   }
 
+  // The library keeps what a broker sends, asked for or not.
+  bool says_too_much() {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    if (::getsockopt(libmosquitto().socket(client_), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
+      return false;
+    }
+    const auto age = std::chrono::duration_cast<std::chrono::seconds>(MqttClock::now() - begun_);
+    return info.tcpi_bytes_received >
+           kMostReceived + kReceivedOfEach * published +
+               kReceivedEachSecond * static_cast<std::uint64_t>(age.count());
+  }
+
   struct Acknowledgement {
     int mid;
     int reason;
@@ -132,10 +154,12 @@ class Mqtt::Link {
   bool answered = false;
   int refusal = 0;
   std::vector<Acknowledgement> acknowledged;
+  std::uint64_t published = 0;
   MqttClock::time_point progress = MqttClock::now();  // when it last did something
 
  private:
   mosquitto* client_;
+  const MqttClock::time_point begun_ = MqttClock::now();
 };
 
 Mqtt::Mqtt(OutputAddress address, std::string password, std::string id)
@@ -150,6 +174,7 @@ void Mqtt::run(OutputQueue& queue) {
     const MqttClock::time_point begun = MqttClock::now();
     const End end = talk(queue);
     if (!end) return;
+    if (std::exchange(again_, false)) continue;
     queue.failed(*end);
     if (last || queue.is_over()) return;
     // One that takes the connection and nothing else is not asked again at once for ever.
@@ -159,14 +184,52 @@ void Mqtt::run(OutputQueue& queue) {
   }
 }
 
+// The library tries the first address alone of a host that has several. Who is bound to an address
+// of IPv4 has those of IPv6 left out.
+int Mqtt::connect(Link& link) {
+  const auto begin = [&](const char* own) {
+    return libmosquitto().connect_bind_async(link.client(), address_.host.c_str(), address_.port,
+                                             kKeepAliveSeconds, own);
+  };
+  int begun = begin(only_ipv4_ ? "0.0.0.0" : nullptr);
+  if (begun != MOSQ_ERR_SUCCESS && std::exchange(only_ipv4_, !only_ipv4_)) begun = begin(nullptr);
+  link.progress = MqttClock::now();  // a name server may have taken its time
+  return begun;
+}
+
+// A broker that has never heard of version 5 hangs up on it, but so does one that is being started,
+// or what stands before it.
+void Mqtt::hung_up() {
+  if (old_version_) {
+    old_version_ = settled_ = doubted_ = false;
+  } else {
+    old_version_ = true;
+    settled_ = doubted_;
+  }
+}
+
+// Whether 5 has to be tried once more, now that 3.1.1 was taken: in that a broker cannot say that
+// it refuses a verdict.
+bool Mqtt::is_doubtful() {
+  if (!old_version_ || settled_) {
+    doubted_ = false;
+    return false;
+  }
+  doubted_ = again_ = true;
+  old_version_ = false;
+  return true;
+}
+
 Mqtt::End Mqtt::talk(OutputQueue& queue) {
-  Link link(address_, password_, id_, status_topic(), old_version_);
-  const int begun = libmosquitto().connect_async(link.client(), address_.host.c_str(),
-                                                 address_.port, kKeepAliveSeconds);
-  if (begun != MOSQ_ERR_SUCCESS) return said(begun);
+  Link link(address_, password_, id_, status_topic(), old_version_, retains_);
+  if (const int begun = connect(link); begun != MOSQ_ERR_SUCCESS) return said(begun);
   bool more = true;  // there may be something to take
   for (;;) {
     if (link.answered) {
+      if (!greeted_ && is_doubtful()) {
+        libmosquitto().disconnect(link.client());
+        return "the broker took version 3.1.1";
+      }
       if (End end = greet(link)) return end;
       if (!link.acknowledged.empty()) more = true;
       if (End end = take_acknowledgements(link, queue)) return end;
@@ -175,7 +238,7 @@ Mqtt::End Mqtt::talk(OutputQueue& queue) {
       if (queue.stopping() && sent_.empty() && !more) {
         constexpr std::string_view kOffline = "offline";
         libmosquitto().publish(link.client(), nullptr, status_topic().c_str(), kOffline.size(),
-                               kOffline.data(), 0, true);
+                               kOffline.data(), 0, retains_);
         libmosquitto().disconnect(link.client());
         return std::nullopt;
       }
@@ -186,24 +249,34 @@ Mqtt::End Mqtt::talk(OutputQueue& queue) {
                                       : kAnswerLimit;
     const bool waits = !link.answered || !sent_.empty();
     if (waits && MqttClock::now() - link.progress >= limit) {
-      return link.answered ? "the broker acknowledges nothing" : "the broker does not answer";
+      if (link.answered) return "the broker acknowledges nothing";
+      only_ipv4_ = !only_ipv4_;
+      return "the broker does not answer";
     }
     const int result = link.turn(queue, waits ? 100ms : 1000ms, more);
     if (link.refusal != 0) return refused(link.refusal);
     if (result != MOSQ_ERR_SUCCESS) {
-      // What a broker does that has never heard of version 5.
+      const std::string why = said(result);
       const bool reset = result == MOSQ_ERR_ERRNO && errno == ECONNRESET;
-      if (!link.answered && (reset || result == MOSQ_ERR_CONN_LOST || result == MOSQ_ERR_PROTOCOL ||
-                             result == MOSQ_ERR_MALFORMED_PACKET)) {
-        old_version_ = !old_version_;
+      if (link.answered) return why;
+      if (reset || result == MOSQ_ERR_CONN_LOST || result == MOSQ_ERR_PROTOCOL ||
+          result == MOSQ_ERR_MALFORMED_PACKET) {
+        hung_up();
+      } else {
+        only_ipv4_ = !only_ipv4_;
       }
-      return said(result);
+      return why;
     }
+    if (link.says_too_much()) return "the broker sends what nobody asked for";
   }
 }
 
 std::string Mqtt::refused(int reason) {
-  if (reason == kUnacceptableVersion || reason == kUnsupportedVersion) old_version_ = !old_version_;
+  if (reason == kUnacceptableVersion || reason == kUnsupportedVersion) {
+    old_version_ = settled_ = !old_version_;
+    doubted_ = false;
+  }
+  if (reason == kRetainsNothing) retains_ = false;
   return fmt::format("the broker refused: {}", reason < kFirstFailure
                                                    ? libmosquitto().connack_string(reason)
                                                    : libmosquitto().reason_string(reason));
@@ -214,7 +287,7 @@ Mqtt::End Mqtt::greet(Link& link) {
   if (std::exchange(greeted_, true)) return std::nullopt;
   constexpr std::string_view kOnline = "online";
   const int result = libmosquitto().publish(link.client(), nullptr, status_topic().c_str(),
-                                            kOnline.size(), kOnline.data(), kQos, true);
+                                            kOnline.size(), kOnline.data(), kQos, retains_);
   // A broker that retains nothing is told the verdicts all the same.
   if (result != MOSQ_ERR_SUCCESS && result != MOSQ_ERR_RETAIN_NOT_SUPPORTED) return said(result);
   for (Sent& sent : sent_) {
@@ -231,6 +304,7 @@ Mqtt::End Mqtt::publish(Link& link, Sent& sent) {
   const int result = libmosquitto().publish(link.client(), &sent.mid, topic.c_str(),
                                             static_cast<int>(sent.delivery.body.size()),
                                             sent.delivery.body.data(), kQos, false);
+  ++link.published;
   if (result == MOSQ_ERR_SUCCESS) return std::nullopt;
   if (!is_about_the_message(result)) return said(result);
   sent.done = true;

@@ -15,7 +15,7 @@ namespace contcore {
 /// PREFIX/STATION/verdict has the verdicts; PREFIX/status is "online" or, by the connection's last
 /// will, "offline" (both retained). A connection that ends is made anew, after pauses that grow to
 /// 30 s unless it took a verdict, and what was not acknowledged is published again. A broker that
-/// does not speak version 5 is spoken to in 3.1.1.
+/// refuses version 5, or hangs up on it before and after it took 3.1.1, is spoken to in that.
 class Mqtt {
  public:
   /// `id` is who this client is to the broker, at most 23 characters. Throws Error (kInput) where
@@ -37,7 +37,10 @@ class Mqtt {
   // Why a connection ended; nothing: it was to.
   using End = std::optional<std::string>;
   End talk(OutputQueue& queue);
+  int connect(Link& link);
   std::string refused(int reason);
+  void hung_up();
+  bool is_doubtful();
   End greet(Link& link);
   End publish(Link& link, Sent& sent);
   End take_acknowledgements(Link& link, OutputQueue& queue);
@@ -48,7 +51,12 @@ class Mqtt {
   const std::string password_;
   const std::string id_;
   bool old_version_ = false;  // 3.1.1
+  bool settled_ = false;      // the broker knows no other, for all that it does
+  bool doubted_ = false;      // it hung up on 5 and took 3.1.1
+  bool retains_ = true;
+  bool only_ipv4_ = false;
   // Of the last connection:
+  bool again_ = false;  // it ended to be made another way at once
   bool greeted_ = false;
   bool took_ = false;      // a verdict
   std::deque<Sent> sent_;  // in their order

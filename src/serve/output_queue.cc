@@ -25,26 +25,20 @@ constexpr char kTooMany[] = "more waited than --output-queue allows, or --keep-i
 }  // namespace
 
 OutputQueue::OutputQueue(Store& store, std::string name, Note note)
-    : store_(store),
-      name_(std::move(name)),
-      series_(store.series()),
-      begun_(utc_now_ms()),
-      note_(std::move(note)) {}
+    : store_(store), name_(std::move(name)), series_(store.series()), note_(std::move(note)) {}
 
-// The time stands in it because a database that is put back from a copy gives its ids again.
-Delivery OutputQueue::as_delivery(const StoredInspection& row) {
+Delivery OutputQueue::as_delivery(const StoredInspection& row, std::string key) {
   Delivery delivery;
   delivery.id = row.id;
   delivery.station = row.station;
-  delivery.key = row.id != 0 ? fmt::format("{}-{}-{}", series_, row.id, row.time)
-                             : fmt::format("{}-{}-{}", series_, begun_, ++numbered_);
+  delivery.key = std::move(key);
   Json body = as_json(row);
   body["delivery"] = delivery.key;
   delivery.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
   return delivery;
 }
 
-void OutputQueue::unkept(const StoredInspection& row) {
+void OutputQueue::unkept(const StoredInspection& row, const std::string& key) {
   const std::int64_t after = store_.last_id();
   {
     const std::lock_guard lock(mutex_);
@@ -53,7 +47,7 @@ void OutputQueue::unkept(const StoredInspection& row) {
       ++report_.dropped;
       why_dropped_ = kUnkept;
     }
-    unkept_.push_back({after, as_delivery(row)});
+    unkept_.push_back({after, as_delivery(row, key)});
   }
   wake_.call();
 }
@@ -67,7 +61,8 @@ std::vector<Delivery> OutputQueue::take(std::size_t n) {
   }
   std::vector<Delivery> taken;
   for (const StoredInspection& row : store_.take(name_, n, up_to)) {
-    taken.push_back(as_delivery(row));
+    // The time stands in it because a database that is put back from a copy gives its ids again.
+    taken.push_back(as_delivery(row, fmt::format("{}-{}-{}", series_, row.id, row.time)));
   }
   if (!taken.empty()) return taken;
   const std::lock_guard lock(mutex_);

@@ -51,7 +51,8 @@ class OutputQueue {
   // From any thread.
   /// A row was added.
   void came() { wake_.call(); }
-  void unkept(const StoredInspection& row);
+  /// One that the store did not take.
+  void unkept(const StoredInspection& row, const std::string& key);
   OutputState state();
   /// Whoever sends is to end when nothing waits, after the next failure, or at that time.
   void stop(Clock::time_point end);
@@ -80,7 +81,7 @@ class OutputQueue {
     std::int64_t after = 0;  // the last row that was made before it
     Delivery delivery;
   };
-  Delivery as_delivery(const StoredInspection& row);
+  static Delivery as_delivery(const StoredInspection& row, std::string key);
   void settle(const Delivery& delivery, bool arrived);
   bool tell_store();
   void look_for_drops(std::size_t dropped);
@@ -89,7 +90,6 @@ class OutputQueue {
   Store& store_;
   const std::string name_;
   const std::string series_;
-  const std::string begun_;  // in the keys of what has no id
   const Note note_;
   Wake wake_;
   std::atomic<bool> stopping_ = false;
@@ -98,8 +98,7 @@ class OutputQueue {
   mutable std::mutex mutex_;  // of what follows
   std::deque<Unkept> unkept_;
   std::size_t unkept_taken_ = 0;  // of those, at hand
-  std::size_t numbered_ = 0;
-  OutputReport report_;  // what the store does not know yet
+  OutputReport report_;           // what the store does not know yet
   bool up_ = true;
   std::size_t failures_ = 0;
   std::string error_;

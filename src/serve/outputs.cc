@@ -12,6 +12,9 @@
 
 #include "base/sha256.h"
 #include "contcore/error.h"
+#include "serve/clock.h"
+#include "serve/curl.h"
+#include "serve/mosquitto.h"
 #include "serve/mqtt.h"
 #include "serve/webhook.h"
 
@@ -29,6 +32,17 @@ void check_names(const std::vector<OutputAddress>& addresses) {
     if (twice) {
       throw Error(Error::Kind::kUsage,
                   fmt::format("{}: is named twice; leave one of them out", one->name));
+    }
+  }
+}
+
+// What is missing is to be told before an output that is not named any more is forgotten.
+void load_libraries(const std::vector<OutputAddress>& addresses) {
+  for (const OutputAddress& address : addresses) {
+    if (address.kind == OutputAddress::Kind::kWebhook) {
+      libcurl();
+    } else {
+      libmosquitto();
     }
   }
 }
@@ -92,21 +106,29 @@ struct Outputs::Output {
 
 Outputs::Outputs(const OutputOptions& options, Store& store, const OutputQueue::Note& note) {
   check_names(options.addresses);
+  load_libraries(options.addresses);
   keep_cursors(options, store, note);
+  unkept_series_ = fmt::format("{}-{}", store.series(), utc_now_ms());
   for (const OutputAddress& address : options.addresses) {
     outputs_.push_back(std::make_unique<Output>(address, options, store, note));
   }
-  for (const auto& output : outputs_) output->start();
+  try {
+    for (const auto& output : outputs_) output->start();
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
 Outputs::~Outputs() { stop(); }
 
 void Outputs::came(const StoredInspection& row) {
+  const std::string key = row.id != 0 ? "" : fmt::format("{}-{}", unkept_series_, ++unkept_);
   for (const auto& output : outputs_) {
     if (row.id != 0) {
       output->queue.came();
     } else {
-      output->queue.unkept(row);
+      output->queue.unkept(row, key);
     }
   }
 }

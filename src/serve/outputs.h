@@ -1,6 +1,7 @@
 // Verdicts sent on as they are made: to a reject arm, a PLC's gateway, an MES.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -43,6 +44,8 @@ class Outputs {
  private:
   struct Output;
   std::vector<std::unique_ptr<Output>> outputs_;
+  std::string unkept_series_;  // of the keys of what has no id
+  std::atomic<std::size_t> unkept_ = 0;
 };
 
 }  // namespace contcore

@@ -133,6 +133,13 @@ struct Where {
   }
 };
 
+// By one of them there is an index.
+bool is_by_several(const InspectionFilter& filter) {
+  const auto texts = {&filter.verdict, &filter.task, &filter.feedback, &filter.source,
+                      &filter.station};
+  return std::ranges::count_if(texts, [](const auto* text) { return text->has_value(); }) > 1;
+}
+
 }  // namespace
 
 // All of it with the mutex held.
@@ -496,8 +503,21 @@ std::optional<StoredInspection> Store::find(std::int64_t id) {
 }
 
 std::vector<StoredInspection> Store::list(const InspectionFilter& filter) {
-  const auto lock = state_->enter();
-  return state_->list(filter);
+  if (!is_by_several(filter)) {
+    const auto lock = state_->enter();
+    return state_->list(filter);
+  }
+  std::vector<StoredInspection> rows;
+  InspectionFilter rest = filter;
+  rest.limit = std::min(filter.limit, kMostRowsRead);
+  for (bool more = rest.limit > 0; more;) {
+    StoredPage page = this->page(rest);
+    rest.limit -= page.inspections.size();
+    rest.before = page.next;
+    more = page.next && rest.limit > 0;
+    std::move(page.inspections.begin(), page.inspections.end(), std::back_inserter(rows));
+  }
+  return rows;
 }
 
 StoredPage Store::page(const InspectionFilter& filter) {

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kFirstPause{250};
 constexpr std::chrono::milliseconds kLongestPause{30000};
 constexpr double kLongestRetryAfter = 300;
 
-// Counts what is answered, and keeps none of it.
+// Counts what is answered, its head and what may follow its body too, and keeps none of it.
 std::size_t pass_over_answer(char* /*data*/, std::size_t size, std::size_t count, void* into) {
   auto& bytes = *static_cast<std::size_t*>(into);
   bytes += size * count;
@@ -126,6 +126,8 @@ Webhook::Answer Webhook::send(const OutputQueue& queue, const Delivery& delivery
   set(CURLOPT_POSTFIELDS, delivery.body.data());
   set(CURLOPT_WRITEFUNCTION, pass_over_answer);
   set(CURLOPT_WRITEDATA, &bytes);
+  set(CURLOPT_HEADERFUNCTION, pass_over_answer);
+  set(CURLOPT_HEADERDATA, &bytes);
   set(CURLOPT_NOPROGRESS, 0L);
   set(CURLOPT_XFERINFOFUNCTION, look_for_end);
   set(CURLOPT_XFERINFODATA, const_cast<OutputQueue*>(&queue));

@@ -29,7 +29,7 @@ from camera_test import CameraServiceTest, NetworkCamera
 from lessons_test import LessonsServiceTest
 from regions_test import RegionsServiceTest
 from serving import BOOK, SEEN, SIDE, SLOW, ServiceTest, chunk, multipart, picture, png, product, together
-from statistics_test import StatisticsServiceTest
+from statistics_test import StatisticsServiceTest, far_from_now
 
 KILLS = int(os.environ.get("CONTCORE_TEST_KILLS", "3" if SLOW else "8"))
 ROLES = ["inspect", "learn", "admin"]
@@ -705,7 +705,8 @@ class StationTest(ServiceTest):
         return service.ask("POST", "/v1/inspections?" + query, picture(product, 60))
 
     def test_each_has_its_own_counts_and_list(self):
-        service = self.start_learned("--shifts", "00:00")
+        shifts = ["--shifts", far_from_now()]
+        service = self.start_learned(*shifts)
         self.assertEqual(self.stations(service), {})
         names = ["press 4", "Prüfung/2 & more", "検査"]
         for n, name in enumerate(names, 1):
@@ -724,7 +725,7 @@ class StationTest(ServiceTest):
         self.assertEqual(len(service.good("GET", "/v1/inspections?station=")["inspections"]), 1)
         self.assertEqual(len(service.good("GET", "/v1/inspections?station=nobody")["inspections"]), 0)
         service.stop()
-        again = self.start("--shifts", "00:00", memory=service.memory)
+        again = self.start(*shifts, memory=service.memory)
         self.assertEqual(self.stations(again), found)
 
     def test_names_that_cannot_be(self):
@@ -2207,6 +2208,7 @@ class DiskTest(ServiceTest):
 
     def survive(self, disk, **how):
         memory = os.path.join(disk.folder, "line.ccm")
+        self.addCleanup(NetworkCamera.turn().close)
         camera = NetworkCamera()
         self.addCleanup(camera.kill)
         service = self.start("--camera", "127.0.0.1,station=press 4,trigger=software", memory=memory, **how)
@@ -2232,9 +2234,9 @@ class DiskTest(ServiceTest):
         self.until(disk, service, 503, "PUT", "/v1/stations/b", {"task": "a"})
         kept = self.inspect_unkept(disk, service, known)
         frames = self.until(disk, service, 200, "POST", "/v1/stations/press%204/trigger")
-        self.assertEqual({reply.status for reply in frames[:-1]} - {201}, set())
+        self.assertEqual({reply.status for reply in frames[:-1]} - {201, 503}, set())  # half a frame may come
         self.assertIsNone(frames[-1].json()["id"])
-        kept += [reply.json()["id"] for reply in frames[:-1]]
+        kept += [reply.json()["id"] for reply in frames[:-1] if reply.status == 201]
         self.assertEqual(service.get("/health").status, 200)
         task = service.tasks()["a"]
         self.assertEqual(task["images"], 20 + learned)

@@ -241,13 +241,14 @@ TEST_F(OutputsTest, WhatWasNotKeptIsCountedAtTheEnd) {
     row.time = "2024-05-31T23:59:59.999Z";
     for (int i = 0; i < 1003; ++i) {
       row.source = std::to_string(i);
-      queue.unkept(row);
+      queue.unkept(row, "key " + row.source);
     }
     EXPECT_EQ(queue.state().waiting, 1000U);
     EXPECT_EQ(queue.state().dropped, 3U);
     // The oldest went.
     const Delivery first = queue.take(1).at(0);
     EXPECT_EQ(nlohmann::json::parse(first.body)["source"], "3");
+    EXPECT_EQ(nlohmann::json::parse(first.body)["delivery"], "key 3");
     EXPECT_EQ(queue.state().waiting, 1000U);
     queue.delivered(first);
     EXPECT_EQ(queue.state().waiting, 999U);

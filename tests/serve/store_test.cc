@@ -323,6 +323,30 @@ TEST_F(StoreTest, ListsNewestFirstByEveryFilter) {
   EXPECT_EQ(store.list(many).size(), 500u);
 }
 
+// What agrees in several texts may be rare, and far apart.
+TEST_F(StoreTest, ListsAcrossThousandsThatDoNotAgree) {
+  Store store(":memory:");
+  std::vector<std::int64_t> rare;
+  for (int i = 0; i < 7000; ++i) {
+    StoredInspection made = inspection(i % 2 ? "good" : "defect");
+    made.task = i % 2 ? "b" : "a";
+    if (i % 2500 == 100) made.task = "b";
+    const std::int64_t id = add(store, made);
+    if (i % 2500 == 100) rare.insert(rare.begin(), id);
+  }
+  InspectionFilter filter;
+  filter.verdict = "defect";
+  filter.task = "b";
+  EXPECT_EQ(ids(store.list(filter)), rare);
+  filter.limit = 2;
+  EXPECT_EQ(ids(store.list(filter)), std::vector(rare.begin(), rare.begin() + 2));
+  filter.before = rare[1];
+  filter.after = rare[2];
+  EXPECT_TRUE(store.list(filter).empty());
+  filter.after = rare[2] - 1;
+  EXPECT_EQ(ids(store.list(filter)), std::vector(rare.begin() + 2, rare.end()));
+}
+
 TEST_F(StoreTest, PagesStayWhileRowsAreAdded) {
   Store store(":memory:");
   for (int i = 0; i < 95; ++i) add(store, inspection());
