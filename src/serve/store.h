@@ -198,7 +198,8 @@ class Store {
                    std::uint32_t grid_w, std::uint32_t grid_h);
 
   std::optional<StoredInspection> find(std::int64_t id);
-  /// Newest first. Where several texts must agree it is read as pages, without the mutex in between.
+  /// Newest first. Where several texts must agree it is read as pages, without the mutex in
+  /// between.
   std::vector<StoredInspection> list(const InspectionFilter& filter);
   /// The same, but after 2000 rows that do not all agree it says where to go on: however rare what
   /// is looked for, nobody waits long for this.
