@@ -876,7 +876,7 @@ def _region(region: Any) -> str:
         return json.dumps(region, default=_plain)
     if is_path(region):
         return _contcore.read_region(as_path(region))
-    if np.ma.is_masked(region):
+    if isinstance(region, np.ma.MaskedArray) and bool(np.any(region.mask)):
         raise InputError("region: some values are masked; fill them")
     mask = np.asarray(region)
     if mask.ndim == 3 and mask.shape[2] == 1:
