@@ -9,7 +9,7 @@ PACKAGES := cmake g++ make libhwy-dev libeigen3-dev libfmt-dev libcli11-dev nloh
             libdnnl-dev libjpeg-dev libpng-dev libtiff-dev libwebp-dev libonnx-dev libprotobuf-dev \
             libmicrohttpd-dev libsqlite3-dev libcurl4-openssl-dev libmosquitto-dev libutf8proc-dev
 # What the tests are built of, compare with and drive.
-TEST_PACKAGES := libgtest-dev libaravis-dev libopencv-imgproc-dev libopencv-imgcodecs-dev python3-numpy python3-sklearn curl mosquitto \
+TEST_PACKAGES := libgtest-dev libaravis-dev libopencv-imgproc-dev libopencv-imgcodecs-dev python3-numpy python3-sklearn curl mosquitto openssl \
                  python3-pytest python3-pil python3-pandas python3-scipy python3-tqdm python3-torch python3-faiss mypy
 # What the Python package is built of; and its wheel, and what tries that.
 PYTHON_PACKAGES := python3-dev pybind11-dev python3-numpy
