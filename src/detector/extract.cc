@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/npy_writer.h"
+#include "base/rows.h"
 #include "contcore/error.h"
 #include "detector/extract_images.h"
 
