@@ -52,11 +52,18 @@ struct ServeCommand {
   DeviceOption device;
 };
 
+[[noreturn]] void refuse_alone(const char* option, const char* partner) {
+  throw Error(
+      Error::Kind::kUsage,
+      fmt::format("{} is of {}, which is not there; give both, or leave it out", option, partner));
+}
+
 void check_station_option(const ServiceOptions& options) {
   if (options.station.empty()) return;
   if (const std::string fault = task_name_fault(options.station, "station"); !fault.empty()) {
     throw Error(Error::Kind::kUsage, "--station: " + fault);
   }
+  if (options.watch.empty()) refuse_alone("--station", "--watch");
 }
 
 void prepare_outputs(ServeCommand& command) {
@@ -64,10 +71,12 @@ void prepare_outputs(ServeCommand& command) {
   for (const std::string& url : command.webhooks) outputs.addresses.push_back(parse_webhook(url));
   for (const std::string& url : command.brokers) outputs.addresses.push_back(parse_mqtt(url));
   if (!command.webhook_secret.empty()) {
+    if (command.webhooks.empty()) refuse_alone("--webhook-secret", "--webhook");
     outputs.webhook_secret = read_private_line(command.webhook_secret, "a webhook's secret");
   }
   const char* variable = std::getenv("CONTCORE_MQTT_PASSWORD");
   if (!command.mqtt_password.empty()) {
+    if (command.brokers.empty()) refuse_alone("--mqtt-password", "--mqtt");
     outputs.mqtt_password = read_private_line(command.mqtt_password, "a password");
   } else if (variable != nullptr) {
     outputs.mqtt_password = variable;

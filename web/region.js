@@ -157,6 +157,7 @@ const PNG_DEPTH = 24; // the byte of a PNG that says how many bits a pixel has
 
 async function ofMask(file) {
   const head = new Uint8Array(await file.slice(0, PNG_DEPTH + 1).arrayBuffer());
+  if (head[0] === 0xff && head[1] === 0xd8) throw new Error("A mask is an image without loss, and a JPEG is not quite black where it should be. Draw it anew as a PNG.");
   if (head[0] === 0x89 && head[1] === 0x50 && head[PNG_DEPTH] === 16) throw new Error("A mask has 8 bits a pixel, this one 16. Save it with 8.");
   let image;
   try {

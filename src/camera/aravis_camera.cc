@@ -227,6 +227,9 @@ void AravisCamera::set_trigger(const std::string& trigger) {
     return;
   }
   const bool software = trigger == "software";
+  if (software && id_.starts_with(kMadeUp)) {
+    refuse("it is made up, and runs free; leave the trigger out");
+  }
   if (software && ask("trigger", arv_.arv_camera_is_software_trigger_supported) == 0) {
     refuse("it cannot be triggered by software; name one of its lines, such as trigger=Line1");
   }

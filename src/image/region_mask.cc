@@ -57,7 +57,16 @@ bool has_16_bits(const std::vector<std::uint8_t>& bytes) {
          bytes[kDepth] == 16;
 }
 
+bool is_jpeg(const std::vector<std::uint8_t>& bytes) {
+  return bytes.size() > 1 && bytes[0] == 0xff && bytes[1] == 0xd8;
+}
+
 RegionOfInterest parse_mask(const std::vector<std::uint8_t>& bytes, const std::string& path) {
+  if (is_jpeg(bytes)) {
+    refuse(
+        "a mask is an image without loss, and a JPEG is not quite black where it should be; "
+        "draw it anew as a PNG");
+  }
   if (has_16_bits(bytes)) refuse("a mask has 8 bits a pixel, this one 16; save it with 8");
   return region_of_mask(decode_image(bytes, path));
 }

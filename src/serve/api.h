@@ -27,6 +27,7 @@
 #include "serve/rate_limit.h"
 #include "serve/store.h"
 #include "serve/tokens.h"
+#include "serve/turns.h"
 #include "serve/watch.h"
 
 namespace contcore {
@@ -135,18 +136,21 @@ class Api {
   /// Its id is 0 when it could not be kept.
   StoredInspection inspect_image(std::string_view bytes, const std::string& task,
                                  const std::string& source, const std::string& station,
-                                 Compute& compute);
+                                 Compute& compute, Turns::Turn* turn = nullptr);
   void note_frame(const std::string& trouble);
   StoredInspection inspect_shot(const Frame& frame, const std::string& asked,
-                                const std::string& station, Compute& compute);
+                                const std::string& station, Compute& compute,
+                                Turns::Turn* turn = nullptr);
   /// The rest of `row` is what was found. The picture's bytes are asked for when the verdict is
-  /// there.
+  /// there; it is kept and sent on when it is its turn.
   StoredInspection inspect_picture(const Image& picture, const std::string& task,
                                    const std::function<std::string_view()>& bytes,
                                    StoredInspection row,
-                                   std::chrono::steady_clock::time_point start, Compute& compute);
+                                   std::chrono::steady_clock::time_point start, Compute& compute,
+                                   Turns::Turn* turn);
   std::string inspect_bytes(const std::vector<std::uint8_t>& bytes, const std::string& path,
-                            const std::string& name, Compute& compute);
+                            const std::string& name, Compute& compute, Turns::Turn& turn);
+  void note_file(const std::string& trouble);
   void load_pins();
   std::string pinned(const std::string& station) const;
   std::string product_of(const std::string& station, const std::string& task) const;
@@ -182,6 +186,7 @@ class Api {
                                               const NetworkInput& input) const;
   TaskPromise promise_of(const std::string& task, const std::optional<Threshold>& threshold);
   nlohmann::json warnings(const Memory& memory);
+  std::string unread_files();
   nlohmann::json task(const Memory& memory, std::size_t task, const TaskState& state);
   void idle(Compute& compute);
   void keep();
@@ -207,6 +212,7 @@ class Api {
   std::atomic<int> exports_ = 0;  // under way
   std::atomic<bool> watch_gone_ = false;
   bool said_empty_ = false;        // for the watch's thread alone
+  Turns file_turns_;               // the same
   std::optional<RateLimit> rate_;  // for the server's thread alone
   Compute no_crew_{1};             // the same
   Compute alone_;                  // for the learner's thread alone
@@ -218,9 +224,13 @@ class Api {
   // Inspections that the journal has and the store may not.
   std::map<std::int64_t, Store::CalledGood> good_;
   std::chrono::steady_clock::time_point noted_frame_{};  // one that could not be judged
-  std::map<std::string, std::string> pins_;              // the product of each station that has one
-  std::string stopped_;                                  // why nothing is learned; empty: it is
-  std::string unkept_;  // why the last inspection was not kept; empty: it was
+  std::map<std::string, Turns> frame_turns_;             // by station
+  std::size_t unread_files_ = 0;                         // of the watched folder
+  std::string unread_file_;                              // the last, and why
+  std::chrono::steady_clock::time_point unread_at_{};
+  std::map<std::string, std::string> pins_;  // the product of each station that has one
+  std::string stopped_;                      // why nothing is learned; empty: it is
+  std::string unkept_;                       // why the last inspection was not kept; empty: it was
   bool learning_ = false;
   std::chrono::steady_clock::time_point learned_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point sampled_;

@@ -11,7 +11,8 @@ namespace contcore {
 
 // It is kept as PNG: what is called good later is learned as it was inspected.
 StoredInspection Api::inspect_shot(const Frame& frame, const std::string& asked,
-                                   const std::string& station, Compute& compute) {
+                                   const std::string& station, Compute& compute,
+                                   Turns::Turn* turn) {
   const auto start = std::chrono::steady_clock::now();
   const std::string task = product_of(station, asked);
   Image picture;
@@ -28,16 +29,21 @@ StoredInspection Api::inspect_shot(const Frame& frame, const std::string& asked,
     png = png_of(frame, picture);
     return {reinterpret_cast<const char*>(png.data()), png.size()};
   };
-  return inspect_picture(picture, task, bytes, std::move(row), start, compute);
+  return inspect_picture(picture, task, bytes, std::move(row), start, compute, turn);
 }
 
 bool Api::inspect_frame(const std::string& station, Frame&& frame, CameraFeed::Done done) {
   if (live_.memory()->size() == 0) return false;
   const auto kept = std::make_shared<const Frame>(std::move(frame));
-  return inspectors_->submit([this, station, kept, done = std::move(done)](Compute& compute) {
+  std::shared_ptr<Turns::Turn> turn;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    turn = frame_turns_[station].take();
+  }
+  return inspectors_->submit([this, station, kept, turn, done = std::move(done)](Compute& compute) {
     std::string trouble;
     try {
-      inspect_shot(*kept, "", station, compute);
+      inspect_shot(*kept, "", station, compute, turn.get());
     } catch (const Refusal& refused) {
       trouble = refused.detail;
     } catch (const std::exception& error) {

@@ -123,7 +123,7 @@ Patches Api::see(const Image& picture, const std::string& task, Compute& compute
 
 StoredInspection Api::inspect_image(std::string_view bytes, const std::string& asked,
                                     const std::string& source, const std::string& station,
-                                    Compute& compute) {
+                                    Compute& compute, Turns::Turn* turn) {
   const Clock::time_point start = Clock::now();
   const std::string task = product_of(station, asked);
   const Image picture = decode(bytes);
@@ -131,13 +131,13 @@ StoredInspection Api::inspect_image(std::string_view bytes, const std::string& a
   row.source = source;
   row.station = station;
   return inspect_picture(
-      picture, task, [bytes] { return bytes; }, std::move(row), start, compute);
+      picture, task, [bytes] { return bytes; }, std::move(row), start, compute, turn);
 }
 
 StoredInspection Api::inspect_picture(const Image& picture, const std::string& task,
                                       const std::function<std::string_view()>& bytes,
                                       StoredInspection row, Clock::time_point start,
-                                      Compute& compute) {
+                                      Compute& compute, Turns::Turn* turn) {
   Patches patches = see(picture, task, compute);
   std::vector<float> distances;
   {
@@ -163,12 +163,19 @@ StoredInspection Api::inspect_picture(const Image& picture, const std::string& t
     row.regions = judged.regions;
     row.regions.resize(std::min(row.regions.size(), kMostRegions));
   }
-  row.time = utc_now_ms();
   row.width = static_cast<std::uint32_t>(picture.width);
   row.height = static_cast<std::uint32_t>(picture.height);
-  row.latency_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  const auto date = [&] {
+    row.time = utc_now_ms();
+    row.latency_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  };
+  date();
   try {
     const std::string_view kept = bytes();
+    if (turn != nullptr) {
+      turn->wait();
+      date();
+    }
     row.id = store_.add(row, kept, image_type(kept), on_grid(distances, patches.grid()),
                         static_cast<std::uint32_t>(patches.grid_width),
                         static_cast<std::uint32_t>(patches.grid_height));
@@ -200,12 +207,13 @@ bool Api::inspect_file(const std::string& path, const std::string& name, WatchHo
   }
   said_empty_ = empty;
   if (empty) return false;
-  return inspectors_->submit([this, path, name, done = std::move(done)](Compute& compute) {
+  const auto turn = file_turns_.take();
+  return inspectors_->submit([this, path, name, turn, done = std::move(done)](Compute& compute) {
     const std::optional<FileMark> mark = mark_of(path);
     std::vector<std::uint8_t> bytes;
     std::string trouble;
     try {
-      bytes = read_whole(path, "an image", options_.http.body);
+      bytes = read_whole(path, "an image (--max-body)", options_.http.body);
     } catch (const std::exception& error) {
       trouble = error.what();
     }
@@ -216,23 +224,34 @@ bool Api::inspect_file(const std::string& path, const std::string& name, WatchHo
       done(std::nullopt);
       return;
     }
-    if (trouble.empty()) trouble = inspect_bytes(bytes, path, name, compute);
+    if (trouble.empty()) trouble = inspect_bytes(bytes, path, name, compute, *turn);
     metrics_
         .counter("contcore_watch_files_total", "Files of the watched folder dealt with",
                  {{"result", trouble.empty() ? "inspected" : "unreadable"}})
         .add();
-    if (!trouble.empty() && options_.note) options_.note(trouble);
+    if (!trouble.empty()) note_file(trouble);
     done(mark);
   });
 }
 
+// A part without a verdict: nothing is sent on for it.
+void Api::note_file(const std::string& trouble) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++unread_files_;
+    unread_file_ = trouble;
+    unread_at_ = Clock::now();
+  }
+  if (options_.note) options_.note(trouble);
+}
+
 // Returns why it cannot be inspected; empty: it was.
 std::string Api::inspect_bytes(const std::vector<std::uint8_t>& bytes, const std::string& path,
-                               const std::string& name, Compute& compute) {
+                               const std::string& name, Compute& compute, Turns::Turn& turn) {
   try {
     const StoredInspection row =
         inspect_image({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, "",
-                      name.substr(0, 200), options_.station, compute);
+                      name.substr(0, 200), options_.station, compute, &turn);
     if (row.id == 0 && options_.note) {
       options_.note(fmt::format("{}: {} (score {}), not kept", path, row.verdict, row.score));
     }

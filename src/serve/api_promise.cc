@@ -21,6 +21,17 @@ TaskPromise Api::promise_of(const std::string& task, const std::optional<Thresho
   }
 }
 
+// For an hour.
+std::string Api::unread_files() {
+  constexpr std::chrono::hours kShown{1};
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (unread_files_ == 0 || std::chrono::steady_clock::now() - unread_at_ >= kShown) return "";
+  return fmt::format(
+      "{} file{} of the watched folder could not be read and {} no verdict, the last: {}",
+      unread_files_, unread_files_ == 1 ? "" : "s", unread_files_ == 1 ? "has" : "have",
+      unread_file_);
+}
+
 Json Api::warnings(const Memory& memory) {
   Json list = Json::array();
   if (const std::string failure = gpu_failure(); !failure.empty()) {
@@ -31,6 +42,7 @@ Json Api::warnings(const Memory& memory) {
         fmt::format("{}: the watched folder is gone; its images are inspected when it is back",
                     options_.watch));
   }
+  if (const std::string unread = unread_files(); !unread.empty()) list.push_back(unread);
   warn_of_outputs(outputs_, list);
   warn_of_cameras(cameras_, list);
   for (std::size_t t = 0; t < memory.tasks().size(); ++t) {

@@ -210,7 +210,10 @@ HttpResponse Api::report(const HttpRequest& request, const Params& /*params*/,
     report.worst.push_back({std::move(row), std::move(picture)});
   }
   filter.limit = kPartsWithoutPicture;
-  for (const StoredInspection& row : store_.list(filter)) {
+  // Places of several products are of no picture.
+  const bool is_one = asked.query.task || found.tasks.size() == 1;
+  for (const StoredInspection& row :
+       is_one ? store_.list(filter) : std::vector<StoredInspection>()) {
     report.picture = small_picture(row, kReportPictureSide);
     if (!report.picture.empty()) break;
   }

@@ -69,7 +69,8 @@ struct Peer {
 };
 
 HttpResponse too_large(std::size_t most) {
-  return problem(413, "Content Too Large", fmt::format("the body may have at most {} bytes", most));
+  return problem(413, "Content Too Large",
+                 fmt::format("the body may have at most {} bytes (--max-body)", most));
 }
 
 HttpResponse too_busy() {

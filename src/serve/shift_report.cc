@@ -255,7 +255,7 @@ std::string worst(const std::vector<ShiftReport::Part>& parts) {
 std::string warning_list(std::vector<std::string> warnings) {
   if (warnings.empty()) return "";
   warnings.resize(std::min(warnings.size(), kMostWarnings));
-  std::string out = "<h2>Warnings</h2><ul>";
+  std::string out = "<h2>Warnings of the whole service</h2><ul>";
   for (const std::string& text : warnings) out += "<li>" + html(text) + "</li>";
   return out + "</ul>\n";
 }

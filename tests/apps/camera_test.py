@@ -287,6 +287,7 @@ class CameraCommandTest(CameraTest):
             (3, "cannot be made", ["Fake_1", "--out", __file__]),
             (3, "from 10 to", ["Fake_1,exposure=1e8", "--out", out]),
             (3, "Line9", ["Fake_1,trigger=Line9", "--out", out]),
+            (3, "runs free", ["Fake_1,trigger=software", "--out", out]),
             (3, "Nothing", ["Fake_1,Nothing=1", "--out", out]),
         ]:
             done = self.run_command("camera", *arguments)

@@ -647,6 +647,9 @@ class WebhookTest(OutputsTest):
             path = self.secret(text, mode)
             self.refuse_to_start([path, word], "--webhook", "http://127.0.0.1:9", "--webhook-secret", path)
             self.refuse_to_start([path, word], "--mqtt", "mqtt://me@127.0.0.1:9", "--mqtt-password", path)
+        path = self.secret(SECRET)
+        self.refuse_to_start(["--webhook-secret is of --webhook"], "--webhook-secret", path)
+        self.refuse_to_start(["--mqtt-password is of --mqtt"], "--mqtt-password", path)
         for library, package, options in [
             ("libcurl.so.4", "libcurl4", ["--webhook", "http://127.0.0.1:9"]),
             ("libmosquitto.so.1", "libmosquitto1", ["--mqtt", "mqtt://127.0.0.1:9"]),

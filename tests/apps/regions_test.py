@@ -117,6 +117,7 @@ class RegionsCommandTest(Regions):
             "black.png": (png(numpy.zeros((SIDE, SIDE, 3))), "no pixel"),
             "white.png": (png(numpy.full((SIDE, SIDE, 3), 255)), "whole image"),
             "ragged.png": (png(numpy.random.RandomState(1).randint(0, 2, (400, 400, 1)) * [1, 1, 1]), "too ragged"),
+            "lossy.jpg": (b"\xff\xd8\xff\xe0" + b"x" * 100, "without loss"),
             "cut.png": (png(numpy.zeros((SIDE, SIDE, 3)))[:60], "cut.png"),
         }
         for name, (what, words) in bad.items():

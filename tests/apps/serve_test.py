@@ -873,7 +873,7 @@ class AccessTest(ServiceTest):
             self.refuse_to_start(["tokens"], "--tokens", self.token_file(text))
         for options in [
             ["--queue", "0"], ["--queue", "x"], ["--rate", "-1"], ["--false-alarms", "2"], ["--max-body", "lots"],
-            ["--address", "nowhere.example"], ["--watch", "/nowhere/at/all"],
+            ["--address", "nowhere.example"], ["--watch", "/nowhere/at/all"], ["--station", "press 4"],
         ]:  # fmt: skip
             self.refuse_to_start([], *options)
         # With tokens it may listen for all.
@@ -2389,6 +2389,28 @@ class WatchTest(ServiceTest):
     def put(self, name, data):
         with open(os.path.join(self.folder, "camera", name), "wb") as file:
             file.write(data)
+
+    def test_verdicts_come_in_the_order_of_the_files(self):
+        os.mkdir(os.path.join(self.folder, "camera"))
+        service = self.start_learned("--watch", os.path.join(self.folder, "camera"))
+        large = png(numpy.kron(product(0, 1), numpy.ones((30, 30, 1))))
+        names = []
+        for i in range(5):
+            for kind, data in [("large", large), ("broken", JUNK), ("small", picture(0, i))]:
+                self.put("%d %s.png" % (i, kind), data)
+                names += [] if data == JUNK else ["%d %s.png" % (i, kind)]
+        end = time.monotonic() + serving.PATIENCE
+        while len(service.good("GET", "/v1/inspections")["inspections"]) < len(names):
+            self.assertLess(time.monotonic(), end, service.words())
+            time.sleep(0.05)
+        rows = service.good("GET", "/v1/inspections")["inspections"]
+        self.assertEqual([row["source"] for row in reversed(rows)], names)
+        times = [row["time"] for row in reversed(rows)]
+        self.assertEqual(times, sorted(times))
+        with self.subTest("files without a verdict are told of"):
+            warnings = " ".join(service.good("GET", "/v1/status")["warnings"])
+            self.assertRegex(warnings, r"5 files of the watched folder could not be read and have no verdict, the last: .*broken\.png")
+        self.assertEqual(service.stop(), 0)
 
     def test_nothing_is_missed_over_restarts(self):
         os.mkdir(os.path.join(self.folder, "camera"))
