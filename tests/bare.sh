@@ -40,7 +40,7 @@ inside() {
     mount -t tmpfs tmpfs "$root/run"
     cp -L /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null || true
     cp -L /etc/hosts "$root/etc/hosts" 2>/dev/null || true
-    exec env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb LANG=C.UTF-8 \
+    exec env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb LANG=C.UTF-8 \
       chroot "$root" "$@"' "$root" "$@"
 }
 

@@ -269,12 +269,10 @@ class Broker:
         self.log.close()
 
 
-class Door:
-    """Before a broker: hangs up on the first `closed`, and hands the others on. Or talks itself."""
+class MadeUpBroker:
+    """Talks to whom it takes, each in a thread of its own."""
 
-    def __init__(self, port, closed=0, talk=None):
-        self.behind, self.closed, self.talk = port, closed, talk
-        self.versions = []
+    def __init__(self):
         self.open = []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -292,24 +290,8 @@ class Door:
     def serve(self, made):
         try:
             with made:
-                if self.talk:
-                    return self.talk(made)
-                kind, body = MqttStream(made).packet()
-                self.versions.append(body[6])
-                if len(self.versions) <= self.closed:
-                    return
-                with socket.create_connection(("127.0.0.1", self.behind)) as onward:
-                    onward.sendall(mqtt_packet(kind, body))
-                    threading.Thread(target=self.pass_on, args=(onward, made), daemon=True).start()
-                    self.pass_on(made, onward)
+                self.talk(made)
         except (EOFError, OSError):
-            pass
-
-    def pass_on(self, one, other):
-        try:
-            while data := one.recv(65536):
-                other.sendall(data)
-        except OSError:
             pass
 
     def stop(self):
@@ -320,6 +302,43 @@ class Door:
                 made.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass  # it has gone
+
+
+class FloodBroker(MadeUpBroker):
+    """Sends what nobody asked for, without end."""
+
+    def talk(self, made):
+        _, body = MqttStream(made).packet()
+        more = b"\x00" if body[6] == 5 else b""
+        made.sendall(mqtt_packet(0x20, b"\x00\x00" + more))
+        for number in range(1, 65000):
+            made.sendall(mqtt_packet(0x34, mqtt_text("x") + number.to_bytes(2, "big") + more + b"y" * 20000))
+
+
+class Door(MadeUpBroker):
+    """Before a broker: hangs up on the first `closed`, and hands the others on."""
+
+    def __init__(self, port, closed):
+        self.behind, self.closed = port, closed
+        self.versions = []
+        super().__init__()
+
+    def talk(self, made):
+        kind, body = MqttStream(made).packet()
+        self.versions.append(body[6])
+        if len(self.versions) <= self.closed:
+            return
+        with socket.create_connection(("127.0.0.1", self.behind)) as onward:
+            onward.sendall(mqtt_packet(kind, body))
+            threading.Thread(target=self.pass_on, args=(onward, made), daemon=True).start()
+            self.pass_on(made, onward)
+
+    def pass_on(self, one, other):
+        try:
+            while data := one.recv(65536):
+                other.sendall(data)
+        except OSError:
+            pass
 
 
 # In the place of the system's: a name server that takes four seconds, and two addresses.
@@ -344,7 +363,7 @@ extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo
 """
 
 
-class OldBroker:
+class OldBroker(MadeUpBroker):
     """Speaks 3.1.1 alone, and remembers what it was told. `acknowledge(n)`: whether the n-th verdict is."""
 
     def __init__(self, deaf=False, refusal=b"\x00\x01"):
@@ -354,24 +373,7 @@ class OldBroker:
         self.published = []
         self.acknowledging = threading.Event()
         self.acknowledging.set()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                made = self.listener.accept()[0]
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(made,), daemon=True).start()
-
-    def serve(self, made):
-        try:
-            with made:
-                self.talk(made)
-        except (EOFError, OSError):
-            pass
+        super().__init__()
 
     def talk(self, made):
         stream = MqttStream(made)
@@ -396,10 +398,6 @@ class OldBroker:
                     made.sendall(mqtt_packet(0x40, body[2 + size : 4 + size]))
             elif kind == 0xC0:
                 made.sendall(mqtt_packet(0xD0, b""))
-
-    def stop(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
 
 
 # ---- what all tests do
@@ -804,15 +802,7 @@ class MqttTest(OutputsTest):
         self.assertEqual(service.stop(), 0)
 
     def test_a_broker_that_sends_what_nobody_asked_for(self):
-        def flood(made):
-            stream = MqttStream(made)
-            _, body = stream.packet()
-            made.sendall(mqtt_packet(0x20, b"\x00\x00" + (b"\x00" if body[6] == 5 else b"")))
-            more = b"\x00" if body[6] == 5 else b""
-            for number in range(1, 65000):
-                made.sendall(mqtt_packet(0x34, mqtt_text("x") + number.to_bytes(2, "big") + more + b"y" * 20000))
-
-        door = Door(0, talk=flood)
+        door = FloodBroker()
         self.addCleanup(door.stop)
         service = self.start_learned("--mqtt", "mqtt://127.0.0.1:%d" % door.port)
         wait_for(lambda: "nobody asked for" in self.output(service)["error"], lambda: self.output(service))
